@@ -23,6 +23,8 @@ const UNCOMPRESSED: u8 = 4;
 const AUTH: usize = 16;
 /// Maximum length of a key as base64url text, in bytes.
 const MAX_KEY: usize = 256;
+/// A time in March 1973, in Unix milliseconds. An earlier time was meant in seconds: browsers have no such subscriptions.
+const FIRST_MILLIS: f64 = 100_000_000_000.0;
 /// The end of the year 9999, in Unix milliseconds.
 const LAST_MILLIS: f64 = 253_402_300_799_999.0;
 
@@ -76,9 +78,9 @@ pub fn parse_subscription(
 
 fn read_expiry(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Timestamp> {
     let value = fields.take("expirationTime")?;
-    let millis = value.as_f64().filter(|millis| (0.0..=LAST_MILLIS).contains(millis));
+    let millis = value.as_f64().filter(|millis| (FIRST_MILLIS..=LAST_MILLIS).contains(millis));
     if millis.is_none() {
-        let message = "expirationTime must be null or milliseconds since 1970";
+        let message = "expirationTime must be null or milliseconds since 1970, not seconds";
         problems.push(Problem::new("expirationTime", "invalid_time", message));
     }
     millis.map(|millis| Timestamp::from_millis(millis as i64))

@@ -62,7 +62,8 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     } else if !is_name(&host) {
         problem("invalid_host", "must name a host");
     } else if !hosts.iter().any(|known| known.covers(&host)) {
-        problem("unknown_push_service", "must be at a push service that this installation knows");
+        let message = "must be at a push service that this installation knows; an operator can add the host to [web_push] hosts";
+        problem("unknown_push_service", message);
     }
     let slash = if tail.starts_with('/') { "" } else { "/" };
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
@@ -109,6 +110,13 @@ mod tests {
             (
                 "https://wns2-by3p.notify.windows.com/w/?token=B%3d",
                 "https://wns2-by3p.notify.windows.com/w/?token=B%3d",
+            ),
+            ("https://jmt17.google.com/fcm/send/a:b", "https://jmt17.google.com/fcm/send/a:b"),
+            ("https://fcm.google.com/preprod/wp/a", "https://fcm.google.com/preprod/wp/a"),
+            ("https://android.googleapis.com/gcm/send/a", "https://android.googleapis.com/gcm/send/a"),
+            (
+                "https://updates-autopush.push.services.mozilla.com/a",
+                "https://updates-autopush.push.services.mozilla.com/a",
             ),
             ("https://web.push.apple.com/QA", "https://web.push.apple.com/QA"),
             ("https://web.push.apple.com", "https://web.push.apple.com/"),

@@ -5,9 +5,15 @@ use std::str::FromStr;
 
 /// The push services of current browsers: a DNS name and a flag. If the flag is true, every host below the name is allowed, but
 /// not the name itself. If the flag is false, only the name itself is allowed.
-const KNOWN: [(&str, bool); 4] = [
+const KNOWN: [(&str, bool); 7] = [
     // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
+    // Builds of Chromium without Google's keys, such as those of Linux distributions.
+    ("jmt17.google.com", false),
+    // The preliminary version of the service for Chrome's first releases of a channel.
+    ("fcm.google.com", false),
+    // Subscriptions of old releases of Chrome.
+    ("android.googleapis.com", false),
     // Firefox.
     ("push.services.mozilla.com", true),
     // Edge.
