@@ -315,6 +315,7 @@ fn gateway(settings: &mut Settings) -> Gateway {
         user_rate_limit: settings.number("gateway.user_rate_limit", USER_RATE_LIMIT, 1..=1_000_000),
         peer_rate_limit: settings.number("gateway.peer_rate_limit", PEER_RATE_LIMIT, 1..=1_000_000),
         refusal_rate_limit: settings.number("gateway.refusal_rate_limit", REFUSAL_RATE_LIMIT, 1..=1_000_000),
+        token_lifetime: settings.duration("gateway.token_lifetime", 90 * DAY, MINUTE..=3_650 * DAY),
         transactional_rate: settings.number("gateway.transactional_rate", TRANSACTIONAL_RATE, 1..=1_000_000),
         waiting_room: settings.number("gateway.waiting_room", WAITING_ROOM, 1..=100_000),
         realtime: settings.flag("gateway.realtime", true),

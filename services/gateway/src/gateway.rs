@@ -72,6 +72,8 @@ pub(crate) struct Gateway {
     pub(crate) categories: KnownCategories,
     pub(crate) limits: Limits,
     pub(crate) refusals: Refusals,
+    /// Longest time for which a bearer token may be valid.
+    pub(crate) token_lifetime: Duration,
     pub(crate) header_names: HeaderNames,
     pub(crate) push_hosts: Vec<PushHost>,
     pub(crate) callbacks: Callbacks,
@@ -140,6 +142,7 @@ impl Gateway {
             categories: KnownCategories::new(),
             limits: Limits::new(&context.config.gateway),
             refusals: Refusals::new(),
+            token_lifetime: config.token_lifetime,
             header_names: header_names.context("header_prefixes")?,
             callbacks: Callbacks::new(context),
             push_hosts: context.config.web_push.hosts.clone(),

@@ -27,6 +27,8 @@ pub struct Gateway {
     pub peer_rate_limit: u32,
     /// Requests per second with wrong credentials or unknown API keys that one process checks for one peer, 1 to 1,000,000.
     pub refusal_rate_limit: u32,
+    /// Longest time for which a user's bearer token may be valid: a later `exp` is refused.
+    pub token_lifetime: Duration,
     /// Transactional sends per second that one process accepts from an app, 1 to 1,000,000. An app's own rate takes precedence.
     pub transactional_rate: u32,
     /// Maximum number of requests in one process that wait for the database or the event log at the same time, 1 to 100,000.

@@ -101,7 +101,8 @@ impl<'a> Identity<'a> {
             None => None,
         };
         let expires_at = token.as_ref().and_then(Token::expires_at);
-        let (token_user, by_token) = token.map(|token| token.verify(&known)).transpose()?.unzip();
+        let (token_user, by_token) =
+            token.map(|token| token.verify(&known, gateway.token_lifetime)).transpose()?.unzip();
         agreed_value("user", header_user, token_user.as_deref())?;
         let by_app = by_secret.is_some();
         let evidence = by_secret.or(by_token).unwrap_or(Evidence::PublicKey);

@@ -1,12 +1,14 @@
 //! Bearer tokens: JSON Web Tokens (RFC 7519) that an app's backend signs for one of its users.
 
+use std::fmt::Display;
+use std::time::Duration;
+
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::fields::check_identifier;
 use domain::{Timestamp, TokenSubject};
-use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::{Map, Value};
 use service_kit::clock;
 
 use crate::access::known_app::{Evidence, KnownApp};
@@ -17,6 +19,8 @@ use crate::http::failure::Failure;
 const LONGEST: usize = 8 * 1024;
 /// Tolerated difference between the clocks of an app's backend and of the gateway, in seconds.
 const LEEWAY: f64 = 60.0;
+/// Seconds of a day.
+const DAY: u64 = 86_400;
 /// Seconds since 1970 that a `Timestamp` can represent. A token that expires later counts as one that does not expire.
 const LATEST: f64 = 253_402_300_799.0;
 /// Prefix of the user's identifier in the claim `sub`.
@@ -31,19 +35,17 @@ pub(crate) struct Token<'a> {
     signature: &'a str,
 }
 
-#[derive(Deserialize)]
 struct Header {
     alg: String,
     kid: Option<String>,
-    /// Extensions that a verifier of the token must support (RFC 7515, section 4.1.11). The gateway supports none.
-    crit: Option<IgnoredAny>,
+    /// True if the header has extensions that a verifier of the token must support (RFC 7515, section 4.1.11). The gateway
+    /// supports none.
+    crit: bool,
 }
 
 /// Claims of a token. Times are seconds since 1970 (RFC 7519, section 2).
-#[derive(Deserialize)]
 struct Claims {
     sub: Option<String>,
-    #[serde(rename = "apiKey")]
     api_key: Option<String>,
     exp: Option<f64>,
     nbf: Option<f64>,
@@ -79,9 +81,9 @@ impl<'a> Token<'a> {
         });
         let (message, header, claims, signature) =
             parts.ok_or_else(|| malformed("it must be three parts with dots between them"))?;
-        let header: Header = decode(header).ok_or_else(|| malformed("its header cannot be read"))?;
-        let claims = decode(claims).ok_or_else(|| malformed("its claims cannot be read"))?;
-        if header.crit.is_some() {
+        let header = Header::read(Members::decode("header", header)?)?;
+        let claims = Claims::read(Members::decode("claims", claims)?)?;
+        if header.crit {
             return Err(malformed("its header demands extensions, and the service supports none"));
         }
         Ok(Token { header, claims, message, signature })
@@ -99,14 +101,15 @@ impl<'a> Token<'a> {
         Some(Timestamp::from_millis((exp * 1000.0) as i64))
     }
 
-    /// Verifies the token. Returns its user, and [`Evidence::Token`]. `app` is the app that the claim `apiKey` names.
-    pub(crate) fn verify(self, app: &KnownApp) -> Result<(String, Evidence), Failure> {
+    /// Verifies the token. Returns its user, and [`Evidence::Token`]. `app` is the app that the claim `apiKey` names. A token must
+    /// not be valid for longer than `lifetime`.
+    pub(crate) fn verify(self, app: &KnownApp, lifetime: Duration) -> Result<(String, Evidence), Failure> {
         let is_signer = |key: &&TokenKey| self.may_be_of(key) && key.has_signed(self.message, self.signature);
         let signer =
             app.token_keys.iter().find(is_signer).ok_or_else(|| {
                 invalid("the bearer token is not signed with a live signing key of the app")
             })?;
-        self.claims.check_times(clock::now(), app.app.require_exp)?;
+        self.claims.check_times(clock::now(), app.app.require_exp, lifetime)?;
         let user = self.claims.user(app.app.token_subject)?;
         Ok((user, Evidence::Token(signer.kid.clone())))
     }
@@ -124,12 +127,93 @@ fn split_scheme(value: &[u8]) -> (&[u8], &[u8]) {
     (&value[..end], value[end..].trim_ascii())
 }
 
-fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+/// Members of one part of a token.
+struct Members {
+    /// The part, for error messages.
+    part: &'static str,
+    members: Map<String, Value>,
+}
+
+impl Members {
+    fn decode(part: &'static str, text: &str) -> Result<Members, Failure> {
+        let bytes = URL_SAFE_NO_PAD
+            .decode(text)
+            .map_err(|error| malformed(format!("its {part}: not base64url: {error}")))?;
+        let value = serde_json::from_slice(&bytes);
+        match value.map_err(|error| malformed(format!("its {part}: not JSON: {error}")))? {
+            Value::Object(members) => Ok(Members { part, members }),
+            other => {
+                let found = kind(&other);
+                Err(malformed(format!("its {part} must be a JSON object, not {found}")))
+            }
+        }
+    }
+
+    /// Returns a member. None if it is missing or null. `read` returns None for a value of another type than `wanted` names.
+    fn take<T>(
+        &mut self,
+        name: &str,
+        wanted: &str,
+        read: impl FnOnce(&Value) -> Option<T>,
+    ) -> Result<Option<T>, Failure> {
+        match self.members.remove(name) {
+            None | Some(Value::Null) => Ok(None),
+            Some(value) => read(&value).map(Some).ok_or_else(|| {
+                let (part, found) = (self.part, kind(&value));
+                malformed(format!("{name} in its {part} must be {wanted}, not {found}"))
+            }),
+        }
+    }
+
+    fn text(&mut self, name: &str) -> Result<Option<String>, Failure> {
+        self.take(name, "a string", |value| value.as_str().map(str::to_owned))
+    }
+
+    fn time(&mut self, name: &str) -> Result<Option<f64>, Failure> {
+        self.take(name, "a number of seconds since 1970", Value::as_f64)
+    }
+}
+
+/// Spells a lifetime in days, or in seconds if it is no whole number of days.
+fn spelled(lifetime: Duration) -> String {
+    match lifetime.as_secs() {
+        seconds if seconds.is_multiple_of(DAY) => format!("{} days", seconds / DAY),
+        seconds => format!("{seconds} s"),
+    }
+}
+
+/// Names the type of a JSON value.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    }
+}
+
+impl Header {
+    fn read(mut header: Members) -> Result<Header, Failure> {
+        let alg = header.text("alg")?.ok_or_else(|| malformed("its header must have alg, a string"))?;
+        let crit = header.take("crit", "an array", |_| Some(()))?.is_some();
+        Ok(Header { alg, kid: header.text("kid")?, crit })
+    }
 }
 
 impl Claims {
-    fn check_times(&self, now: Timestamp, require_exp: bool) -> Result<(), Failure> {
+    fn read(mut claims: Members) -> Result<Claims, Failure> {
+        Ok(Claims {
+            sub: claims.text("sub")?,
+            api_key: claims.text("apiKey")?,
+            exp: claims.time("exp")?,
+            nbf: claims.time("nbf")?,
+            iat: claims.time("iat")?,
+        })
+    }
+
+    fn check_times(&self, now: Timestamp, require_exp: bool, lifetime: Duration) -> Result<(), Failure> {
         let now = now.millis() as f64 / 1000.0;
         if self.exp.is_none() && require_exp {
             return Err(invalid(
@@ -139,9 +223,23 @@ impl Claims {
         if self.exp.is_some_and(|end| now >= end + LEEWAY) {
             return Err(Failure::unauthorized("token_expired", "the bearer token has expired"));
         }
-        if [self.nbf, self.iat].into_iter().flatten().any(|begin| now < begin - LEEWAY) {
-            let message = "the bearer token is not valid yet: its claim nbf or iat is in the future";
-            return Err(Failure::unauthorized("token_not_yet_valid", message));
+        let latest = now + lifetime.as_secs_f64() + LEEWAY;
+        if self.exp.is_some_and(|end| end > latest) {
+            let lifetime = spelled(lifetime);
+            let message = format!(
+                "the claim exp of the bearer token is more than {lifetime} in the future; send an earlier time, in \
+                 seconds since 1970 and not in milliseconds ([gateway] token_lifetime sets the limit)"
+            );
+            return Err(invalid(message));
+        }
+        for (name, begin) in [("nbf", self.nbf), ("iat", self.iat)] {
+            if begin.is_some_and(|begin| now < begin - LEEWAY) {
+                let message = format!(
+                    "the bearer token is not valid yet: its claim {name} is in the future; it must be in seconds since \
+                     1970 and not in milliseconds"
+                );
+                return Err(Failure::unauthorized("token_not_yet_valid", message));
+            }
         }
         Ok(())
     }
@@ -165,7 +263,7 @@ impl Claims {
     }
 }
 
-fn malformed(why: &'static str) -> Failure {
+fn malformed(why: impl Display) -> Failure {
     Failure::unauthorized("malformed_token", format!("the bearer token is not a JSON Web Token: {why}"))
 }
 
