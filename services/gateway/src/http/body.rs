@@ -1,5 +1,7 @@
 //! Reading of request bodies: size limits, media types, and parsing of JSON and forms.
 
+use std::borrow::Cow;
+use std::fmt;
 use std::future::{Ready, ready};
 use std::rc::Rc;
 use std::time::Duration;
@@ -46,6 +48,12 @@ const MAX_IGNORED: usize = 3 * MAX_BODY;
 /// JSON member that holds the files of a send. Everything except files fits into [`MAX_BODY`] bytes, so a larger body is accepted
 /// only if its first `MAX_BODY` bytes contain this text.
 const FILES: &[u8] = b"\"attachments\"";
+const JSON: &str = "application/json";
+const JSON_OR_PATCH: &str = "application/json or application/json-patch+json";
+const JSON_OR_FORM: &str = "application/json or application/x-www-form-urlencoded";
+const FORM: &str = "application/x-www-form-urlencoded";
+/// Maximum number of characters that a message quotes from a header.
+const MAX_SHOWN: usize = 100;
 const EMPTY: &str = "the body is empty; it must be JSON";
 /// Time limit for receiving a body of any size.
 pub const SENT_WITHIN: Duration = Duration::from_secs(30);
@@ -115,7 +123,7 @@ impl Body {
         let bytes = Body { limit: MAX_BODY_WITH_FILES, ..self }.read().await?;
         let length = bytes.len();
         if media(&request) != Media::Json && length > 0 {
-            return Err(unsupported("the media type must be application/json"));
+            return Err(other_media(&request, JSON));
         }
         if length == 0 {
             return Err(Failure::problem("", "malformed_json", EMPTY));
@@ -128,14 +136,17 @@ impl Body {
 
     /// Reads a JSON value; None if the body is empty.
     pub(crate) async fn optional_json(self) -> Result<Option<Value>, Failure> {
+        self.json_or(JSON).await
+    }
+
+    /// Reads a JSON value; None if the body is empty. `wanted` names the media types that the call accepts.
+    async fn json_or(self, wanted: &str) -> Result<Option<Value>, Failure> {
         let request = self.request.clone();
         let bytes = self.read().await?;
         match media(&request) {
             _ if bytes.is_empty() => Ok(None),
             Media::Json => parse(&request, &bytes).map(Some),
-            Media::JsonPatch | Media::Form | Media::Other => {
-                Err(unsupported("the media type must be application/json"))
-            }
+            Media::JsonPatch | Media::Form | Media::Other => Err(other_media(&request, wanted)),
         }
     }
 
@@ -143,7 +154,7 @@ impl Body {
     /// A JSON Patch must be an array; anything else, even an empty body, is a 400.
     pub(crate) async fn json_or_patch(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::JsonPatch {
-            return self.optional_json().await;
+            return self.json_or(JSON_OR_PATCH).await;
         }
         let request = self.request.clone();
         let bytes = self.read().await?;
@@ -156,7 +167,7 @@ impl Body {
     /// Reads a JSON value, or the fields of a form as an object of strings; None if the body is empty.
     pub(crate) async fn json_or_form(self) -> Result<Option<Value>, Failure> {
         if media(&self.request) != Media::Form {
-            return self.optional_json().await;
+            return self.json_or(JSON_OR_FORM).await;
         }
         let bytes = self.read().await?;
         (!bytes.is_empty()).then(|| form(&bytes)).transpose()
@@ -165,16 +176,16 @@ impl Body {
     /// Reads the form fields of a provider's callback, in the order sent. The memory of callbacks has a separate limit, so that
     /// callbacks use none of the memory for callers with credentials.
     pub(crate) async fn callback_form(self) -> Result<Vec<(String, String)>, Failure> {
-        if media(&self.request) != Media::Form {
-            return Err(unsupported("the media type must be application/x-www-form-urlencoded"));
-        }
+        let is_form = media(&self.request) == Media::Form;
         let body = Body {
             limit: MAX_CALLBACK,
             within: CALLBACK_WITHIN,
             room: |gateway| &gateway.callback_room,
             ..self
         };
-        fields(&body.read().await?)
+        let request = body.request.clone();
+        let bytes = body.read().await?;
+        if is_form { fields(&bytes) } else { Err(other_media(&request, FORM)) }
     }
 
     /// Returns true if the handler of this request reads its body.
@@ -187,7 +198,8 @@ impl Body {
         accept::check(&self.request)?;
         let coding = self.request.headers().get(CONTENT_ENCODING);
         if coding.is_some_and(|coding| coding != "identity") {
-            return Err(unsupported("the body must not have a content coding"));
+            let message = "the body must not have a content coding; leave out the header Content-Encoding";
+            return Err(unsupported(message));
         }
         Ok(bytes)
     }
@@ -294,7 +306,15 @@ fn grow(place: &mut Place, bytes: usize) -> Result<(), Failure> {
     Ok(place.grow(missing)?)
 }
 
-fn unsupported(message: &'static str) -> Failure {
+/// Returns a 415 that names the media types that the call accepts, and the one that was sent.
+fn other_media(request: &HttpRequest, wanted: &str) -> Failure {
+    let sent =
+        request.headers().get(CONTENT_TYPE).map(|value| value.as_bytes().escape_ascii().take(MAX_SHOWN));
+    let sent: String = sent.into_iter().flatten().map(char::from).collect();
+    unsupported(format!("the media type must be {wanted}, in UTF-8; the header Content-Type is {sent}"))
+}
+
+fn unsupported(message: impl Into<Cow<'static, str>>) -> Failure {
     Failure::refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", message)
 }
 
@@ -352,23 +372,28 @@ fn form(bytes: &[u8]) -> Result<Value, Failure> {
 }
 
 fn fields(bytes: &[u8]) -> Result<Vec<(String, String)>, Failure> {
-    let text = std::str::from_utf8(bytes).map_err(|_| not_a_form())?.replace('+', " ");
+    let text = std::str::from_utf8(bytes);
+    let text = text.map_err(|error| not_a_form(format_args!("byte {} is not", error.valid_up_to() + 1)))?;
+    let text = text.replace('+', " ");
     let decode = |text| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
     let pairs = || text.split('&').filter(|pair| !pair.is_empty());
     if pairs().nth(MAX_FORM_FIELDS).is_some() {
         let message = format!("the form has more than {MAX_FORM_FIELDS} fields; send fewer");
         return Err(Failure::problem("", "too_many", message));
     }
-    let pairs = pairs().map(|pair| {
+    let pairs = pairs().zip(1..).map(|(pair, number)| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (decode(key), decode(value)) {
             (Ok(key), Ok(value)) => Ok((key, value)),
-            _ => Err(not_a_form()),
+            (Err(_), _) => Err(not_a_form(format_args!("the name of field {number} is not"))),
+            (Ok(key), Err(_)) => {
+                Err(not_a_form(format_args!("the value of field {number}, {key:.40?}, is not")))
+            }
         }
     });
     pairs.collect()
 }
 
-fn not_a_form() -> Failure {
-    Failure::problem("", "malformed_form", "the body must be a form in UTF-8")
+fn not_a_form(what: fmt::Arguments<'_>) -> Failure {
+    Failure::problem("", "malformed_form", format!("the body must be a form in UTF-8; {what}"))
 }

@@ -1,6 +1,7 @@
 //! Authentication of callbacks: look-up of the provider that a callback names, and verification of its signature.
 
 use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
 use credentials::secrets::provider_context;
 use domain::fields::MAX_IDENTIFIER;
 use domain::settings::SettingsReader;
@@ -13,6 +14,7 @@ use store::control::provider::StoredProvider;
 
 use super::{Callbacks, Signer, signature};
 use crate::gateway::Gateway;
+use crate::http::body::Body;
 use crate::http::failure::Failure;
 use crate::http::shares::holder::Holder;
 use crate::http::shares::peer::Peer;
@@ -35,10 +37,12 @@ pub(super) struct Account {
     pub(super) keywords: AddedKeywords,
 }
 
-/// A callback whose provider exists and which carries a signature. The signature cannot be verified before the body is read.
+/// A callback that carries a signature, from a provider that may not exist. The signature cannot be verified before the body is
+/// read.
 pub(super) struct Claim {
     account: Account,
-    token: SecretString,
+    /// The token that signs the provider's callbacks; None if the provider is unknown or has none.
+    token: Option<SecretString>,
     url: String,
     signature: Vec<u8>,
 }
@@ -60,19 +64,24 @@ impl Claim {
         let holder = Holder::callback(app, &provider, Peer::of_request(request));
         gateway.admit_stranger(request, holder).await?;
         let mut account = Account { app, provider, keywords: AddedKeywords::default() };
-        let Signer { token, keywords } = account.signer(gateway).await?.ok_or_else(unproven)?;
-        account.keywords = keywords;
+        let token = account.signer(gateway).await?.map(|Signer { token, keywords }| {
+            account.keywords = keywords;
+            token
+        });
         Ok(Claim { account, token, url, signature })
     }
 
-    /// Verifies the signature, which covers the fields of the body. 403 if the signature is wrong.
-    pub(super) fn prove(self, fields: &[(String, String)]) -> Result<Account, Failure> {
-        if signature::is_valid(self.token.expose_secret().as_bytes(), &self.url, fields, &self.signature) {
-            continue_as(Holder::backend(self.account.app));
-            Ok(self.account)
-        } else {
-            Err(unproven())
+    /// Reads the fields of the body and verifies the signature, which covers them. 403 if the signature is wrong, if the body is
+    /// not a form of a callback, or if the provider is unknown. An unknown provider costs the caller as much as a known one.
+    pub(super) async fn prove(self, body: Body) -> Result<(Account, Vec<(String, String)>), Failure> {
+        let fields = body.callback_form().await.map_err(before_proof)?;
+        let token = self.token.as_ref().map_or("", |token| token.expose_secret());
+        let is_valid = signature::is_valid(token.as_bytes(), &self.url, &fields, &self.signature);
+        if self.token.is_none() || !is_valid {
+            return Err(unproven());
         }
+        continue_as(Holder::backend(self.account.app));
+        Ok((self.account, fields))
     }
 }
 
@@ -143,7 +152,19 @@ fn keywords(stored: &StoredProvider) -> AddedKeywords {
         .unwrap_or_default()
 }
 
+/// Replaces every failure that depends on the body by the 403 of a wrong signature. Refusals that depend on the peer alone stay.
+fn before_proof(failure: Failure) -> Failure {
+    match failure {
+        Failure::Limited { .. }
+        | Failure::Unavailable { .. }
+        | Failure::Full { .. }
+        | Failure::Defect(_)
+        | Failure::Refused { status: StatusCode::REQUEST_TIMEOUT, .. } => failure,
+        Failure::Invalid(_) | Failure::Refused { .. } | Failure::Method(_) => unproven(),
+    }
+}
+
 fn unproven() -> Failure {
     let message = "the callback is not signed by a known provider";
-    Failure::refused(actix_web::http::StatusCode::FORBIDDEN, "invalid_signature", message)
+    Failure::refused(StatusCode::FORBIDDEN, "invalid_signature", message)
 }

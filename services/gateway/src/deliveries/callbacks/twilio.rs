@@ -35,8 +35,7 @@ use crate::openapi::callback::{TwilioMessage, TwilioStatus};
     request_body(content = TwilioStatus, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 204, description = "The status is recorded, or was already known."),
-        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified, for example because the body is no form of at most 16 KiB and 200 fields."),
         (status = 404, description = "The provider has no such delivery."),
         (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
         (status = 429, description = "Too many callbacks from this address."),
@@ -49,8 +48,7 @@ pub(crate) async fn status(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
-    let fields = body.callback_form().await?;
-    let Account { app, provider, .. } = claim.prove(&fields)?;
+    let (Account { app, provider, .. }, fields) = claim.prove(body).await?;
     let delivery = subject(&request).and_then(|id| id.parse::<DeliveryId>().ok()).ok_or_else(unknown)?;
     let states = database(gateway.store.deliveries().delivery_states(&[(app, delivery)])).await?;
     let is_theirs = states
@@ -108,8 +106,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
     request_body(content = TwilioMessage, content_type = "application/x-www-form-urlencoded"),
     responses(
         (status = 204, description = "The message is accepted; the sender gets no reply."),
-        (status = 400, description = "The body is not a form, or has more than 200 fields.", body = crate::openapi::error::Problems),
-        (status = 403, description = "The signature is missing, wrong, or cannot be verified."),
+        (status = 403, description = "The signature is missing, wrong, or cannot be verified, for example because the body is no form of at most 16 KiB and 200 fields."),
         (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
         (status = 429, description = "Too many callbacks from this address."),
         (status = 503, description = "The service cannot accept the callback now; retry."),
@@ -121,8 +118,7 @@ pub(crate) async fn message(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
-    let fields = body.callback_form().await?;
-    let Account { app, keywords, .. } = claim.prove(&fields)?;
+    let (Account { app, keywords, .. }, fields) = claim.prove(body).await?;
     if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
         let keyword = keyword(&fields, number, &keywords);
         if let Some(keyword) = keyword {
