@@ -1,20 +1,18 @@
 //! `/clients/`: the browser clients of the folder `clients`, from files that are part of the binary.
 
-use std::io::Write as _;
+use std::io;
 use std::sync::LazyLock;
 
-use actix_web::http::header::{
-    ACCEPT_ENCODING, ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, ETAG,
-    HeaderName, HeaderValue, IF_NONE_MATCH, VARY,
-};
+use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, HeaderName};
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
-use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use crate::http::failure::Failure;
+use crate::http::file::File;
+use crate::http::stranger::Stranger;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+const MEDIA: &str = "text/javascript; charset=utf-8";
 const IMMUTABLE: &str = "public, max-age=31536000, immutable";
 /// Files of another release than the path names.
 const UNCACHED: &str = "no-store";
@@ -72,6 +70,7 @@ files![
     ),
 )]
 pub(crate) async fn newest(
+    _: Stranger,
     request: HttpRequest,
     path: Path<(String, String)>,
 ) -> Result<HttpResponse, Failure> {
@@ -99,6 +98,7 @@ pub(crate) async fn newest(
     ),
 )]
 pub(crate) async fn versioned(
+    _: Stranger,
     request: HttpRequest,
     path: Path<(String, String, String)>,
 ) -> Result<HttpResponse, Failure> {
@@ -110,54 +110,18 @@ pub(crate) async fn versioned(
     answer(&request, &format!("{folder}/{file}"), caching)
 }
 
-/// A file as it is sent.
-struct ClientFile {
-    path: &'static str,
-    text: &'static str,
-    gzip: Vec<u8>,
-    /// Entity tags of the text and of its compressed form.
-    tags: [String; 2],
-}
-
-/// All files, compressed when the first one is requested.
-static READY: LazyLock<Vec<ClientFile>> = LazyLock::new(|| FILES.iter().map(ClientFile::new).collect());
-
-impl ClientFile {
-    fn new(&(path, text): &(&'static str, &'static str)) -> ClientFile {
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        // Writing to memory cannot fail.
-        let gzip = encoder.write_all(text.as_bytes()).and_then(|()| encoder.finish()).unwrap_or_default();
-        let digest = credentials::secrets::sha256(text.as_bytes());
-        let tag: String = digest[..8].iter().map(|byte| format!("{byte:02x}")).collect();
-        let tags = [format!("\"{tag}\""), format!("\"{tag}-gzip\"")];
-        ClientFile { path, text, gzip, tags }
-    }
-}
+/// All files by path, compressed when the first one is requested. Contains the error if a file cannot be compressed.
+static READY: LazyLock<io::Result<Vec<(&'static str, File)>>> = LazyLock::new(|| {
+    let file = |&(path, text): &(&'static str, &'static str)| Ok((path, File::new(MEDIA, text)?));
+    FILES.iter().map(file).collect()
+});
 
 fn answer(request: &HttpRequest, path: &str, caching: &'static str) -> Result<HttpResponse, Failure> {
-    let file = READY.iter().find(|file| file.path == path).ok_or_else(no_such_file)?;
-    let lists = |name, wanted: &str| {
-        let values = request.headers().get_all(name).filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|one| one.trim().trim_start_matches("W/") == wanted)
-    };
-    let is_zipped = lists(ACCEPT_ENCODING, "gzip");
-    let tag = &file.tags[usize::from(is_zipped)];
-    let is_known = lists(IF_NONE_MATCH, tag);
-    let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
-    response
-        .insert_header((CACHE_CONTROL, caching))
-        .insert_header((ETAG, tag.as_str()))
-        .insert_header((VARY, "Accept-Encoding"))
-        .insert_header((ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*")))
-        .insert_header((RESOURCE_POLICY, HeaderValue::from_static("cross-origin")));
-    if is_known {
-        return Ok(response.finish());
-    }
-    response.insert_header((CONTENT_TYPE, "text/javascript; charset=utf-8"));
-    if is_zipped {
-        return Ok(response.insert_header((CONTENT_ENCODING, "gzip")).body(file.gzip.as_slice()));
-    }
-    Ok(response.body(file.text))
+    let files = READY.as_ref().map_err(|error| Failure::Defect(error.to_string()))?;
+    let (_, file) = files.iter().find(|(known, _)| *known == path).ok_or_else(no_such_file)?;
+    let headers =
+        [(CACHE_CONTROL, caching), (ACCESS_CONTROL_ALLOW_ORIGIN, "*"), (RESOURCE_POLICY, "cross-origin")];
+    Ok(file.answer(request, &headers))
 }
 
 /// Returns true for three numbers with dots in between.

@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 
 use crate::gateway::Gateway;
 use crate::http::failure::RETRY_AFTER_SECONDS;
+use crate::http::stranger::Stranger;
 use crate::openapi::readiness::Readiness;
 
 /// Answer to a liveness probe.
@@ -48,7 +49,7 @@ pub(crate) async fn alive() -> HttpResponse {
         ),
     ),
 )]
-pub(crate) async fn ready(gateway: Data<Gateway>) -> HttpResponse {
+pub(crate) async fn ready(_: Stranger, gateway: Data<Gateway>) -> HttpResponse {
     let report = gateway.readiness.check().await;
     let mut response = if report.ready { HttpResponse::Ok() } else { HttpResponse::ServiceUnavailable() };
     if !report.ready {

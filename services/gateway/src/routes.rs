@@ -14,6 +14,7 @@ use crate::directory::{
 use crate::health;
 use crate::http::call::{change, delete, for_users, get, patch, post, put, resource};
 use crate::http::failure::Failure;
+use crate::http::stranger::Stranger;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
@@ -148,6 +149,6 @@ fn users_in_bulk() -> PathEntry {
     ("/v3/users/bulk", methods, resource)
 }
 
-async fn no_such_route() -> Result<String, Failure> {
+async fn no_such_route(_: Stranger) -> Result<String, Failure> {
     Err(Failure::not_found("no such route"))
 }

@@ -5,6 +5,7 @@ use actix_web::http::header::ALLOW;
 use actix_web::{FromRequest, Handler, HttpRequest, HttpResponse, Resource, Responder, Route, web};
 
 use crate::http::failure::Failure;
+use crate::http::stranger::Stranger;
 
 /// A method of a path, with its handler.
 pub(crate) struct Call {
@@ -108,11 +109,11 @@ where
 }
 
 /// Answers OPTIONS with the methods of the path (RFC 9110, section 9.3.7).
-async fn options(request: HttpRequest) -> HttpResponse {
+async fn options(_: Stranger, request: HttpRequest) -> HttpResponse {
     HttpResponse::NoContent().insert_header((ALLOW, allow(&request))).finish()
 }
 
-async fn no_such_method(request: HttpRequest) -> Result<String, Failure> {
+async fn no_such_method(_: Stranger, request: HttpRequest) -> Result<String, Failure> {
     Err(Failure::Method(allow(&request)))
 }
 

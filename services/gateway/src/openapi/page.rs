@@ -1,16 +1,18 @@
 //! `/docs`: the OpenAPI document as a web page, from files that are part of the binary.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use actix_web::HttpResponse;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use actix_web::web::Path;
+use actix_web::{HttpRequest, HttpResponse};
 use utoipa::ToSchema;
 use utoipa_swagger_ui::Config;
 
 use crate::http::failure::Failure;
+use crate::http::file::File;
+use crate::http::stranger::Stranger;
 
 /// Content security policy of the page. It allows no content from other hosts, no inline code and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -55,6 +57,29 @@ enum PageFile {
 /// The files of the page that come from the Swagger UI package.
 const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagger-ui-bundle.js"];
 
+/// The page and its files by name. The page has the empty name.
+type Files = Vec<(&'static str, File)>;
+
+/// All files, compressed when the first one is requested. Contains the error if a file cannot be read.
+static READY: LazyLock<Result<Files, String>> = LazyLock::new(|| {
+    let mut files = vec![
+        ("", File::new("text/html; charset=utf-8", PAGE).map_err(|error| error.to_string())?),
+        ("page.js", File::new("text/javascript", SCRIPT).map_err(|error| error.to_string())?),
+    ];
+    for name in OF_THE_VIEWER {
+        files.push((name, of_the_viewer(name)?));
+    }
+    Ok(files)
+});
+
+fn of_the_viewer(name: &str) -> Result<File, String> {
+    let found =
+        utoipa_swagger_ui::serve(name, Arc::new(Config::new([""]))).map_err(|error| error.to_string())?;
+    let found = found.ok_or_else(|| format!("the package has no file {name}"))?;
+    let read = if found.gzpipped { File::from_gzip } else { File::with_media };
+    read(&found.content_type, &found.bytes).map_err(|error| error.to_string())
+}
+
 /// Shows this document as a web page.
 #[utoipa::path(
     get,
@@ -63,8 +88,8 @@ const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagge
     tag = "operation",
     responses((status = 200, description = "The page.", body = String, content_type = "text/html", example = "<!doctype html>")),
 )]
-pub(crate) async fn page() -> HttpResponse {
-    file("text/html; charset=utf-8", PAGE.as_bytes(), false)
+pub(crate) async fn page(_: Stranger, request: HttpRequest) -> Result<HttpResponse, Failure> {
+    file("", &request)
 }
 
 /// Gets a file of the page.
@@ -84,28 +109,23 @@ pub(crate) async fn page() -> HttpResponse {
         ),
     )),
 )]
-pub(crate) async fn page_file(name: Path<String>) -> Result<HttpResponse, Failure> {
-    if *name == "page.js" {
-        return Ok(file("text/javascript", SCRIPT.as_bytes(), false));
-    }
-    let known = OF_THE_VIEWER.contains(&name.as_str());
-    let found = if known { utoipa_swagger_ui::serve(&name, Arc::new(Config::new([""]))) } else { Ok(None) };
-    match found.map_err(|error| Failure::Defect(error.to_string()))? {
-        Some(found) => Ok(file(&found.content_type, &found.bytes, found.gzpipped)),
-        None => Err(Failure::not_found("no such file")),
-    }
+pub(crate) async fn page_file(
+    _: Stranger,
+    request: HttpRequest,
+    name: Path<String>,
+) -> Result<HttpResponse, Failure> {
+    file(&name, &request)
 }
 
-fn file(media: &str, bytes: &[u8], is_gzip: bool) -> HttpResponse {
-    let mut response = HttpResponse::Ok();
-    response
-        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
-        .insert_header((X_CONTENT_TYPE_OPTIONS, "nosniff"))
-        .insert_header((REFERRER_POLICY, "no-referrer"))
-        .insert_header((CACHE_CONTROL, "max-age=3600"))
-        .content_type(media);
-    if is_gzip {
-        response.insert_header((CONTENT_ENCODING, "gzip"));
-    }
-    response.body(bytes.to_vec())
+fn file(name: &str, request: &HttpRequest) -> Result<HttpResponse, Failure> {
+    let files = READY.as_ref().map_err(|error| Failure::Defect(error.clone()))?;
+    let (_, file) =
+        files.iter().find(|(known, _)| *known == name).ok_or_else(|| Failure::not_found("no such file"))?;
+    let headers = [
+        (CONTENT_SECURITY_POLICY, POLICY),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (REFERRER_POLICY, "no-referrer"),
+        (CACHE_CONTROL, "max-age=3600"),
+    ];
+    Ok(file.answer(request, &headers))
 }

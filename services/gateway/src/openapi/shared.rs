@@ -143,7 +143,7 @@ fn parameters() -> Value {
         },
         "UserIdentifier": {
             "name": "userIdentifier", "in": "query", "required": false,
-            "description": "The user that the app acts for, in place of the header. Read only with a valid API secret.",
+            "description": "The user that the app acts for, in place of the header. Without a valid API secret, the parameter is ignored, whatever its value.",
             "schema": {"type": "string", "minLength": 1, "maxLength": MAX_IDENTIFIER},
         },
     })
@@ -200,6 +200,8 @@ fn statuses(path: &str, is_api: bool, has_body: bool) -> Vec<&'static str> {
     let mut statuses = Vec::new();
     if is_api {
         statuses.extend(["400", "401", "403", "406", "429", "500", "503"]);
+    } else if path != "/healthz" {
+        statuses.push("429");
     }
     if path.contains('{') {
         statuses.push("404");
