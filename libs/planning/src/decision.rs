@@ -1,8 +1,9 @@
 //! Decides which channels each recipient of a chunk gets, from facts that were read from the database.
 
-use domain::plan::{self, Person, SendFacts, SuppressedTargets};
-use domain::send::CHUNK_RECIPIENTS;
-use domain::{Channel, SendRequest};
+use domain::plan::{self, Decision, Person, SendFacts, SuppressedTargets};
+use domain::profile::{Unproven, lacks_proof};
+use domain::send::{CHUNK_RECIPIENTS, Recipient};
+use domain::{Channel, Reason, SendRequest};
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::plan::Decisions;
@@ -39,14 +40,38 @@ pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Opt
                 turned_off: category.map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
-            let decision = if facts.is_cancelled(chunk) {
-                plan::decide_cancelled(&send, recipient, person)
-            } else {
-                plan::decide_recipient(&send, recipient, person, suppressed)
+            let unproven = person.and_then(|person| facts.unproven(chunk.app, person.number));
+            let decision = match (person, unproven.filter(|_| chunk.send.proven_targets)) {
+                _ if facts.is_cancelled(chunk) => plan::decide_cancelled(&send, recipient, person),
+                (Some(person), Some(unproven)) => {
+                    decide_proven(&send, recipient, person, unproven, suppressed)
+                }
+                _ => plan::decide_recipient(&send, recipient, person, suppressed),
             };
             (index, decision)
         })
         .collect()
+}
+
+/// Decides for a recipient of a send that demands proven targets, as if the user had no unproven ones.
+fn decide_proven(
+    send: &SendFacts<'_>,
+    recipient: &Recipient,
+    person: Person<'_>,
+    unproven: &Unproven,
+    suppressed: &SuppressedTargets,
+) -> Decision {
+    let profile = unproven.removed_from(person.profile);
+    let is_proven = |endpoint: &&String| !unproven.has_endpoint(endpoint);
+    let endpoints: Vec<String> = person.endpoints.iter().filter(is_proven).cloned().collect();
+    let proven = Person { profile: &profile, endpoints: &endpoints, ..person };
+    let mut decision = plan::decide_recipient(send, recipient, Some(proven), suppressed);
+    for (channel, reason) in &mut decision.skips {
+        if *reason == Reason::NoAddress && lacks_proof(*channel, unproven) {
+            *reason = Reason::UnprovenTarget;
+        }
+    }
+    decision
 }
 
 /// Returns the channels for which a send has content. If the send names no template, these are all channels on which Tidings

@@ -66,6 +66,8 @@ text_enum! {
         PreferenceOff = "preference_off",
         /// The profile has no usable address for the channel.
         NoAddress = "no_address",
+        /// The send demands proven targets (`provenTargets`), and the user has only unproven ones on the channel.
+        UnprovenTarget = "unproven_target",
         /// The app has no enabled provider for the channel.
         NoProvider = "no_provider",
         /// The template has no content for the channel.

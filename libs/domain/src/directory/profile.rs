@@ -5,12 +5,14 @@ mod change;
 mod keys;
 mod patch;
 mod tokens;
+mod unproven;
 
 pub use address::{email, is_email, phone, push_targets};
 pub use change::{Author, Change, Refusal, merged, seen_by};
 pub use keys::{APP_KEY, check};
 pub use patch::{MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure};
 pub use tokens::{MAX_TARGET, MAX_TOKENS, TokenChange, count_tokens, remove_token};
+pub use unproven::{Unproven, lacks_proof};
 
 use tokens::merge;
 

@@ -102,6 +102,7 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
     if rules.strict {
         check_content_ids(&overrides, &files, problems);
     }
+    let proven_targets = body.flag("provenTargets", problems).unwrap_or(false);
     let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
     let expires_at = body.time("expiresAt", problems);
     let untimely = check_times(send_at, expires_at, rules.now);
@@ -131,6 +132,7 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         topics,
         exclude,
         channels,
+        proven_targets,
         overrides,
         attachments,
         send_at,

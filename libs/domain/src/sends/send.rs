@@ -48,6 +48,9 @@ pub struct SendRequest {
     /// The only channels that may be used; None if the send does not select channels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channels: Option<Vec<Channel>>,
+    /// True if only targets may be used that a caller with a proof registered.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub proven_targets: bool,
     /// Overrides for single channels and providers.
     #[serde(default, skip_serializing_if = "Overrides::is_empty")]
     pub overrides: Overrides,
@@ -64,6 +67,12 @@ pub struct SendRequest {
     /// The caller's idempotency key, and the digest of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
+}
+
+// Serde calls it with a reference.
+#[allow(clippy::trivially_copy_pass_by_ref)]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A caller's idempotency key: requests with the same key and body are one send.

@@ -6,6 +6,7 @@ use std::num::NonZeroU32;
 use domain::{AppId, TemplateProfile, TokenSubject};
 use sqlx::PgConnection;
 
+use crate::directory::user::proof;
 use crate::{Control, Error, database::audit};
 
 /// A switch of an app and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
@@ -83,12 +84,19 @@ impl fmt::Display for Switch {
 }
 
 impl Control<'_> {
-    /// Sets switches of an app in one transaction. Returns false if the app does not exist.
+    /// Sets switches of an app in one transaction. Returns false if the app does not exist. If the app demands proofs from now
+    /// on, then ends the targets that callers without a proof registered.
     ///
     /// # Errors
-    /// Returns an error and changes no switch if the database fails or rejects a value.
+    /// Returns an error and changes no switch if the database fails or rejects a value. Also returns an error if the switches
+    /// are set, but the unproven targets of some users have not ended; repeat the call.
     pub async fn set_switches(self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
+        let demands_proofs =
+            switches.iter().any(|switch| matches!(switch, Switch::SecureMode(true) | Switch::Hmac(true)));
         let mut transaction = self.0.begin().await?;
+        if demands_proofs {
+            proof::block_unproven(&mut transaction, app).await?;
+        }
         for switch in switches {
             if !set(&mut transaction, app, switch).await? {
                 return Ok(false);
@@ -99,6 +107,9 @@ impl Control<'_> {
             audit::record(&mut transaction, app, actor, "app.set", &switch.to_string()).await?;
         }
         transaction.commit().await?;
+        if demands_proofs {
+            self.0.directory().end_unproven(app).await?;
+        }
         Ok(true)
     }
 }

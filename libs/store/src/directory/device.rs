@@ -13,6 +13,7 @@ use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
 use crate::directory::user::merge_locked;
+use crate::directory::user::proof::Writer;
 use crate::{Directory, Error};
 
 /// A device of a user.
@@ -31,8 +32,8 @@ pub struct Device {
 impl Directory<'_> {
     /// Records that the user connected with a device, and merges `pairs` into the user's profile. `pairs` must be empty or
     /// contain only a push token. Creates the user and the device if they do not exist. If `device_type` is None, the device
-    /// keeps its type. The device's secret becomes invalid, because the caller has proved the user's identity and does not
-    /// need it.
+    /// keeps its type. If the caller has proved the user's identity, the device's secret becomes invalid, because the caller
+    /// does not need it.
     ///
     /// # Errors
     /// Returns an error and changes nothing if a quota is reached, the change to the profile is invalid, or the database
@@ -40,15 +41,16 @@ impl Directory<'_> {
     pub async fn connect_device(
         self,
         app: AppId,
-        identifier: &str,
+        writer: impl Into<Writer<'_>>,
         pairs: &Object,
         device_id: &str,
         device_type: Option<DeviceType>,
     ) -> Result<(), Error> {
-        let _turn = self.0.writers.turn(app, identifier).await;
+        let writer = writer.into();
+        let _turn = self.0.writers.turn(app, writer.user).await;
         let mut transaction = self.0.begin().await?;
-        let user = claim_user(&mut transaction, app, identifier, pairs).await?;
-        connect(&mut transaction, app, user, device_id, device_type).await?;
+        let user = claim_user(&mut transaction, app, writer, pairs).await?;
+        connect(&mut transaction, app, user, (device_id, device_type), writer.author).await?;
         if let Some(target) = profile::push_targets(&profile::merged(&Object::new(), pairs)?).last() {
             sqlx::query!(
                 "UPDATE device SET push_target = $4 WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
@@ -109,38 +111,40 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the user, after creating the user if necessary, and merges `pairs` into the profile. Until the transaction ends,
-/// other writers of the user's profile or devices wait.
+/// Locks the user, after creating the user if necessary, and merges `pairs` into the profile. If the caller has a proof, ends
+/// the targets that callers without one registered. Until the transaction ends, other writers of the user's profile or devices
+/// wait.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
     app: AppId,
-    identifier: &str,
+    writer: Writer<'_>,
     pairs: &Object,
 ) -> Result<UserNumber, Error> {
-    merge_locked(connection, app, identifier, pairs, Author::User).await
+    merge_locked(connection, app, writer.user, pairs, writer.author).await
 }
 
-/// Adds or updates a device for a caller that has proved the user's identity, and removes the device's secret. If the user
-/// then has more than [`MAX_DEVICES`] devices, deletes the surplus. Unprotected devices are deleted first: they have no
+/// Adds or updates a device. If the caller has proved the user's identity, removes the device's secret. If the user then has more than [`MAX_DEVICES`] devices, deletes the surplus. Unprotected devices are deleted first: they have no
 /// secret, and no caller has connected with them and proved the user's identity. Among equals, the devices that connected
 /// least recently are deleted first.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,
     user: UserNumber,
-    device_id: &str,
-    device_type: Option<DeviceType>,
+    (device_id, device_type): (&str, Option<DeviceType>),
+    author: Author,
 ) -> Result<(), Error> {
     let created = sqlx::query_scalar!(
-        r#"INSERT INTO device (app_id, user_number, device_id, device_type) VALUES ($1, $2, $3, $4)
+        r#"INSERT INTO device (app_id, user_number, device_id, device_type, proven) VALUES ($1, $2, $3, $4, $5)
          ON CONFLICT (app_id, user_number, device_id)
          DO UPDATE SET device_type = coalesce(excluded.device_type, device.device_type), connected_at = now(),
-           proven = true, proof_digest = NULL
+           proven = device.proven OR excluded.proven,
+           proof_digest = CASE WHEN excluded.proven THEN NULL ELSE device.proof_digest END
          RETURNING xmax = 0 AS "created!""#,
         app.0,
         user.0,
         device_id,
-        device_type.map(DeviceType::as_str)
+        device_type.map(DeviceType::as_str),
+        author.has_proof()
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -8,6 +8,7 @@ use domain::{AppId, CategoryId, Channel, UserNumber};
 
 use crate::database::columns::columns;
 use crate::directory::device::claim_user;
+use crate::directory::user::proof::Writer;
 use crate::{Directory, Error};
 
 /// A user's choices for one category.
@@ -69,12 +70,13 @@ impl Directory<'_> {
     pub async fn set_preferences(
         self,
         app: AppId,
-        identifier: &str,
+        writer: impl Into<Writer<'_>>,
         choices: &BTreeMap<(CategoryId, Channel), bool>,
     ) -> Result<(), Error> {
-        let _turn = self.0.writers.turn(app, identifier).await;
+        let writer = writer.into();
+        let _turn = self.0.writers.turn(app, writer.user).await;
         let mut transaction = self.0.begin().await?;
-        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        let user = claim_user(&mut transaction, app, writer, &Object::new()).await?;
         let wanted: Vec<i64> = choices.keys().map(|(category, _)| category.0).collect();
         // Lock the categories, so that no category is deleted before its preferences are written.
         let existing = sqlx::query_scalar!(

@@ -1,19 +1,22 @@
 //! Users and their profiles.
 
 pub mod merge;
+pub mod proof;
+mod update;
 pub(crate) mod writers;
 
 use std::sync::Arc;
 
 use domain::content::Object;
-use domain::profile::{Author, Change, Refusal, TokenChange};
+use domain::profile::{Author, Change};
 use domain::{AppId, Timestamp, UserNumber};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::control::quota::{self, Quota};
 use crate::database::slots::Slot;
-use crate::directory::push_token::{self, Naming};
+use crate::directory::user::proof::Unconfirmed;
+use crate::directory::user::update::{ProfileUpdate, Version, compute};
 use crate::{Directory, Error};
 
 /// Maximum number of times that a change is computed without a lock on the user's row. If another writer has changed the row
@@ -89,8 +92,9 @@ impl Directory<'_> {
         identifier: &str,
         pairs: Object,
     ) -> Result<Option<User>, Error> {
-        let ProfileUpdate { after, tokens } = compute(&Change::Merge(pairs), &Object::new(), Author::App)?;
-        self.insert_user(app, identifier, &after, tokens, Author::App).await
+        let nothing = (Object::new(), Unconfirmed::default());
+        let update = compute(&Change::Merge(pairs), &nothing, Author::App)?;
+        self.insert_user(app, identifier, &update, Author::App).await
     }
 
     /// Merges `pairs` into the user's profile, and creates the user if the user does not exist.
@@ -129,24 +133,26 @@ impl Directory<'_> {
         self.change_locked(app, identifier, &change, author, slot).await
     }
 
-    async fn find_version(self, app: AppId, identifier: &str) -> Result<Option<(User, i64)>, Error> {
+    async fn find_version(self, app: AppId, identifier: &str) -> Result<Option<Version>, Error> {
+        let mut connection = self.0.pool.acquire().await?;
         let row = sqlx::query!(
             r#"SELECT number, identifier, profile AS "profile: Json<Object>", created_at, version FROM app_user
              WHERE app_id = $1 AND identifier = $2"#,
             app.0,
             identifier
         )
-        .fetch_optional(&self.0.pool)
+        .fetch_optional(&mut *connection)
         .await?;
-        Ok(row.map(|row| {
-            let user = User {
-                number: UserNumber(row.number),
-                identifier: row.identifier,
-                profile: row.profile.0,
-                created_at: row.created_at.into(),
-            };
-            (user, row.version)
-        }))
+        let Some(row) = row else { return Ok(None) };
+        let user = User {
+            number: UserNumber(row.number),
+            identifier: row.identifier,
+            profile: row.profile.0,
+            created_at: row.created_at.into(),
+        };
+        // Read after the profile: a change of these addresses changes the version too.
+        let unconfirmed = proof::read_one(&mut connection, app, user.number).await?;
+        Ok(Some(Version { user, version: row.version, unconfirmed }))
     }
 
     /// Computes a change. A merge is cheap and is computed immediately. A patch may be expensive, so it waits for a slot and
@@ -155,18 +161,18 @@ impl Directory<'_> {
         self,
         app: AppId,
         change: &Arc<Change>,
-        before: Option<&(User, i64)>,
+        before: Option<&Version>,
         author: Author,
     ) -> Result<ProfileUpdate, Error> {
-        let nothing = Object::new();
-        let profile = before.map_or(&nothing, |(user, _)| &user.profile);
+        let before = before
+            .map(|version| (version.user.profile.clone(), version.unconfirmed.clone()))
+            .unwrap_or_default();
         if let Change::Merge(_) = **change {
-            return Ok(compute(change, profile, author)?);
+            return Ok(compute(change, &before, author)?);
         }
         let change = Arc::clone(change);
-        let profile = profile.clone();
         let slot = self.0.writers.slot(app).await;
-        let work = move || compute(&change, &profile, author);
+        let work = move || compute(&change, &before, author);
         let (computed, _) = self.0.writers.compute(slot, work).await?;
         Ok(computed?)
     }
@@ -177,32 +183,34 @@ impl Directory<'_> {
         self,
         app: AppId,
         identifier: &str,
-        before: Option<(User, i64)>,
-        ProfileUpdate { after, tokens }: ProfileUpdate,
+        before: Option<Version>,
+        update: ProfileUpdate,
         author: Author,
     ) -> Result<Option<User>, Error> {
-        let Some((mut user, version)) = before else {
-            return self.insert_user(app, identifier, &after, tokens, author).await;
+        let Some(Version { mut user, version, unconfirmed }) = before else {
+            return self.insert_user(app, identifier, &update, author).await;
         };
-        if after == user.profile && tokens.is_empty() {
+        if update.changes_nothing(&user, &unconfirmed) {
             return Ok(Some(user));
         }
         let mut transaction = self.0.begin().await?;
         let replaced = sqlx::query!(
-            "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2 AND version = $4",
+            "UPDATE app_user SET profile = $3, unproven = $5, updated_at = now()
+             WHERE app_id = $1 AND number = $2 AND version = $4",
             app.0,
             user.number.0,
-            Json(&after) as _,
-            version
+            Json(&update.after) as _,
+            version,
+            Json(&update.unproven) as _
         )
         .execute(&mut *transaction)
         .await?;
         if replaced.rows_affected() == 0 {
             return Ok(None);
         }
-        push_token::record(&mut transaction, &[(app, user.number, tokens)], Naming::Registers).await?;
+        update.record(&mut transaction, app, user.number, author).await?;
         transaction.commit().await?;
-        user.profile = after;
+        user.profile = update.after;
         Ok(Some(user))
     }
 
@@ -211,19 +219,19 @@ impl Directory<'_> {
         self,
         app: AppId,
         identifier: &str,
-        profile: &Object,
-        tokens: TokenChange,
+        update: &ProfileUpdate,
         author: Author,
     ) -> Result<Option<User>, Error> {
         let mut transaction = self.0.begin().await?;
         let row = sqlx::query_as!(
             UserRow,
-            r#"INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, $3)
+            r#"INSERT INTO app_user (app_id, identifier, profile, unproven) VALUES ($1, $2, $3, $4)
              ON CONFLICT (app_id, identifier) DO NOTHING
              RETURNING number, identifier, profile AS "profile: Json<Object>", created_at"#,
             app.0,
             identifier,
-            Json(profile) as _
+            Json(&update.after) as _,
+            Json(&update.unproven) as _
         )
         .fetch_optional(&mut *transaction)
         .await?;
@@ -232,7 +240,7 @@ impl Directory<'_> {
             if author != Author::App {
                 quota::check(&mut transaction, app, Quota::Users).await?;
             }
-            push_token::record(&mut transaction, &[(app, user.number, tokens)], Naming::Registers).await?;
+            update.record(&mut transaction, app, user.number, author).await?;
         }
         transaction.commit().await?;
         Ok(user)
@@ -250,26 +258,15 @@ impl Directory<'_> {
     ) -> Result<User, Error> {
         let mut transaction = self.0.begin().await?;
         let (mut user, _) = lock_or_create(&mut transaction, app, identifier, author).await?;
+        let unconfirmed = proof::read_one(&mut transaction, app, user.number).await?;
         let change = Arc::clone(change);
-        let profile = user.profile.clone();
-        let work = move || compute(&change, &profile, author);
+        let before = (user.profile.clone(), unconfirmed.clone());
+        let work = move || compute(&change, &before, author);
         let (computed, _slot) = self.0.writers.compute(slot, work).await?;
-        write_computed(&mut transaction, app, &mut user, computed?).await?;
+        write_computed(&mut transaction, app, (&mut user, &unconfirmed), computed?, author).await?;
         transaction.commit().await?;
         Ok(user)
     }
-}
-
-/// A profile after a change, and the change to its push tokens.
-struct ProfileUpdate {
-    after: Object,
-    tokens: TokenChange,
-}
-
-fn compute(change: &Change, before: &Object, author: Author) -> Result<ProfileUpdate, Refusal> {
-    let after = change.apply(before, author)?;
-    let tokens = change.tokens(before, &after);
-    Ok(ProfileUpdate { after, tokens })
 }
 
 /// Merges `pairs` into the user's profile in the caller's transaction, and creates the user if the user does not exist. The
@@ -285,11 +282,14 @@ pub(crate) async fn merge_locked(
     pairs: &Object,
     author: Author,
 ) -> Result<UserNumber, Error> {
-    let (mut user, _) = lock_or_create(connection, app, identifier, author).await?;
-    if !pairs.is_empty() {
-        let computed = compute(&Change::Merge(pairs.clone()), &user.profile, author)?;
-        write_computed(connection, app, &mut user, computed).await?;
+    let (mut user, created) = lock_or_create(connection, app, identifier, author).await?;
+    if created && pairs.is_empty() {
+        return Ok(user.number);
     }
+    let unconfirmed = proof::read_one(connection, app, user.number).await?;
+    let before = (user.profile.clone(), unconfirmed.clone());
+    let computed = compute(&Change::Merge(pairs.clone()), &before, author)?;
+    write_computed(connection, app, (&mut user, &unconfirmed), computed, author).await?;
     Ok(user.number)
 }
 
@@ -297,21 +297,27 @@ pub(crate) async fn merge_locked(
 async fn write_computed(
     connection: &mut PgConnection,
     app: AppId,
-    user: &mut User,
-    ProfileUpdate { after, tokens }: ProfileUpdate,
+    (user, unconfirmed): (&mut User, &Unconfirmed),
+    update: ProfileUpdate,
+    author: Author,
 ) -> Result<(), Error> {
-    if after != user.profile {
+    if update.changes_nothing(user, unconfirmed) {
+        return Ok(());
+    }
+    if update.after != user.profile || update.unproven != unconfirmed.addresses {
         sqlx::query!(
-            "UPDATE app_user SET profile = $3, updated_at = now() WHERE app_id = $1 AND number = $2",
+            "UPDATE app_user SET profile = $3, unproven = $4, updated_at = now() WHERE app_id = $1 AND number = $2",
             app.0,
             user.number.0,
-            Json(&after) as _
+            Json(&update.after) as _,
+            Json(&update.unproven) as _
         )
         .execute(&mut *connection)
         .await?;
-        user.profile = after;
     }
-    push_token::record(connection, &[(app, user.number, tokens)], Naming::Registers).await
+    update.record(connection, app, user.number, author).await?;
+    user.profile = update.after;
+    Ok(())
 }
 
 /// Locks the user's row until the transaction ends, and returns the user. Returns None if the user does not exist. Inserts of

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use domain::content::Object;
+use domain::profile::Author;
 use domain::web_push::Subscription;
 use domain::{AppId, UserNumber};
 use sqlx::PgConnection;
@@ -10,6 +11,8 @@ use sqlx::PgConnection;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::directory::device::{claim_user, connect};
+use crate::directory::user;
+use crate::directory::user::proof::{self, Writer};
 use crate::{Directory, Error, deliveries::suppression};
 
 /// Name of a web push subscription. The user is part of the name, because the endpoint may later be registered for another
@@ -68,31 +71,47 @@ impl Directory<'_> {
     pub async fn subscribe(
         self,
         app: AppId,
-        identifier: &str,
+        writer: impl Into<Writer<'_>>,
         device_id: &str,
         subscription: &Subscription,
     ) -> Result<(), Error> {
-        let _turn = self.0.writers.turn(app, identifier).await;
+        let writer = writer.into();
+        let _turn = self.0.writers.turn(app, writer.user).await;
         let mut transaction = self.0.begin().await?;
-        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
-        connect(&mut transaction, app, user, device_id, None).await?;
+        let user = claim_user(&mut transaction, app, writer, &Object::new()).await?;
+        if !writer.author.has_proof() {
+            proof::admit_unproven(&mut transaction, app).await?;
+        }
+        connect(&mut transaction, app, user, (device_id, None), writer.author).await?;
         lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
-        put(&mut transaction, app, user, device_id, subscription).await?;
+        let device = (device_id, writer.author);
+        put(&mut transaction, app, user, device, subscription).await?;
         transaction.commit().await?;
         Ok(())
     }
 
     /// Removes the web push subscription of a user's device. Returns false if the device has no subscription.
-    pub async fn unsubscribe(self, app: AppId, identifier: &str, device_id: &str) -> Result<bool, Error> {
+    pub async fn unsubscribe(
+        self,
+        app: AppId,
+        writer: impl Into<Writer<'_>>,
+        device_id: &str,
+    ) -> Result<bool, Error> {
+        let writer = writer.into();
+        let mut transaction = self.0.begin().await?;
+        let Some(user) = user::lock(&mut transaction, app, writer.user).await? else { return Ok(false) };
         let deleted = sqlx::query!(
-            "DELETE FROM web_push_subscription WHERE app_id = $1 AND device_id = $3
-             AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)",
+            "DELETE FROM web_push_subscription WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
             app.0,
-            identifier,
+            user.number.0,
             device_id
         )
-        .execute(&self.0.pool)
+        .execute(&mut *transaction)
         .await?;
+        if writer.author.has_proof() {
+            proof::end_many(&mut transaction, app, &[user.number]).await?;
+        }
+        transaction.commit().await?;
         Ok(deleted.rows_affected() > 0)
     }
 }
@@ -123,7 +142,7 @@ pub(crate) async fn put(
     connection: &mut PgConnection,
     app: AppId,
     user: UserNumber,
-    device_id: &str,
+    (device_id, author): (&str, Author),
     subscription: &Subscription,
 ) -> Result<(), Error> {
     sqlx::query!(
@@ -135,18 +154,19 @@ pub(crate) async fn put(
     .await?;
     suppression::lift_subscribed(connection, app, &subscription.endpoint).await?;
     sqlx::query!(
-        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)
+        "INSERT INTO web_push_subscription (app_id, user_number, device_id, endpoint, p256dh, auth, expires_at, proven)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
          ON CONFLICT (app_id, user_number, device_id) DO UPDATE SET
              endpoint = excluded.endpoint, p256dh = excluded.p256dh, auth = excluded.auth,
-             expires_at = excluded.expires_at, updated_at = now()",
+             expires_at = excluded.expires_at, updated_at = now(), proven = excluded.proven",
         app.0,
         user.0,
         device_id,
         &subscription.endpoint,
         &subscription.p256dh,
         &subscription.auth,
-        subscription.expires_at.map(instant)
+        subscription.expires_at.map(instant),
+        author.has_proof()
     )
     .execute(connection)
     .await?;

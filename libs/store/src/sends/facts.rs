@@ -11,11 +11,14 @@ use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::SuppressedTargets;
+use domain::profile::Unproven;
+use domain::send::Recipient;
 use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, UserNumber};
 use sqlx::PgConnection;
 
 use crate::control::template::TemplateVersion;
 use crate::deliveries::cancellation::{self, LockedRequest};
+use crate::directory::user::proof::Unconfirmed;
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
@@ -58,6 +61,7 @@ pub struct Facts {
     turned_off: HashMap<(AppId, CategoryId, UserNumber), Vec<Channel>>,
     endpoints: HashMap<(AppId, UserNumber), Vec<String>>,
     suppressed: HashMap<AppId, SuppressedTargets>,
+    unconfirmed: HashMap<(AppId, UserNumber), Unconfirmed>,
     erased: ErasedRecipients,
     requests: HashMap<(AppId, SendId), LockedRequest>,
 }
@@ -116,6 +120,14 @@ impl Facts {
         self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
     }
 
+    /// Targets of the user that callers without a proof registered; None if the user has none, or if no send of the chunks
+    /// demands proven targets.
+    #[must_use]
+    pub fn unproven(&self, app: AppId, user: UserNumber) -> Option<&Unproven> {
+        let unproven = self.unconfirmed.get(&(app, user)).map(|unconfirmed| &unconfirmed.addresses);
+        unproven.filter(|unproven| !unproven.is_empty())
+    }
+
     /// Returns true if the chunk's send was cancelled before the chunk was planned.
     #[must_use]
     pub fn is_cancelled(&self, chunk: &Chunk) -> bool {
@@ -145,8 +157,13 @@ impl Sends<'_> {
         let mut facts = begin(&mut connection, chunks).await?;
         categories::simulate(&mut connection, chunks, &mut facts).await?;
         people::read(&mut connection, chunks, &mut facts).await?;
-        people::simulate(chunks, &mut facts);
-        finish(&mut connection, chunks, facts).await
+        let is_asked =
+            |chunk: &Chunk, recipient: &Recipient| chunk.send.proven_targets || recipient.profile.is_some();
+        people::read_unproven(&mut connection, chunks, &mut facts, is_asked).await?;
+        let ended = people::simulate(chunks, &mut facts);
+        let mut facts = finish(&mut connection, chunks, facts).await?;
+        people::end_endpoints(&ended, &mut facts);
+        Ok(facts)
     }
 }
 
@@ -169,6 +186,8 @@ pub(crate) async fn write_profiles_and_read(
     categories::read_or_create(connection, chunks, &applied, &mut facts).await?;
     people::merge_inline_profiles(connection, chunks, &applied, &facts).await?;
     people::read(connection, chunks, &mut facts).await?;
+    let is_asked = |chunk: &Chunk, _: &Recipient| chunk.send.proven_targets;
+    people::read_unproven(connection, chunks, &mut facts, is_asked).await?;
     finish(connection, chunks, facts).await
 }
 

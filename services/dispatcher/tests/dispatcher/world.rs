@@ -153,6 +153,7 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
         topics: Vec::new(),
         exclude: Vec::new(),
         channels: None,
+        proven_targets: false,
         overrides: Overrides::default(),
         attachments: Vec::new(),
         send_at: None,

@@ -8,6 +8,7 @@ use actix_web::{FromRequest, HttpRequest};
 use domain::AppId;
 use domain::profile::Author;
 use store::control::app::App;
+use store::directory::user::proof::Writer;
 
 use crate::access::identity::{Demand, Identity, user_required};
 use crate::access::known_app::Evidence;
@@ -61,11 +62,20 @@ impl UserCaller {
     pub(crate) fn author(&self) -> Author {
         if self.by_app {
             Author::App
-        } else if self.signed || !self.app.guards_addresses() {
+        } else if self.signed {
             Author::User
-        } else {
+        } else if self.app.guards_addresses() {
             Author::Unproven
+        } else {
+            Author::Claimed
         }
+    }
+
+    /// Returns the user as the writer of the user's devices, subscriptions and preferences. The app's backend writes them like
+    /// the user.
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        let author = if self.by_app { Author::User } else { self.author() };
+        Writer { user: &self.user, author }
     }
 }
 

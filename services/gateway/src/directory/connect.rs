@@ -132,7 +132,7 @@ pub(crate) async fn connect(
     } else {
         let connecting = store.directory().connect_device(
             app,
-            &caller.user,
+            caller.writer(),
             &device.token,
             &device_id,
             device.device_type,

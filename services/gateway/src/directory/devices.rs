@@ -53,7 +53,9 @@ pub(crate) async fn subscribe(
     let subscription = valid_or_problems(subscription, problems)?;
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => database(store.directory().subscribe(app, user, &device_id, &subscription)).await?,
+        None => {
+            database(store.directory().subscribe(app, caller.writer(), &device_id, &subscription)).await?
+        }
         Some(secret) => {
             let device = (device_id.as_str(), &secret[..]);
             database(store.directory().subscribe_unproven(app, user, device, &subscription)).await?;
@@ -84,7 +86,7 @@ pub(crate) async fn unsubscribe(
     let device_id = id.device()?;
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     let removed = match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => database(store.directory().unsubscribe(app, user, &device_id)).await?,
+        None => database(store.directory().unsubscribe(app, caller.writer(), &device_id)).await?,
         Some(secret) => {
             database(store.directory().unsubscribe_unproven(app, user, (&device_id, &secret))).await?
         }
@@ -120,7 +122,7 @@ pub(crate) async fn remove_push_token(
     let secret = gateway.device_secret(&request, &caller, &device_id).await?;
     let secret = secret.as_ref().map(|secret| &secret[..]);
     let removing =
-        gateway.store.directory().remove_push_token(caller.app.id, &caller.user, &device_id, secret);
+        gateway.store.directory().remove_push_token(caller.app.id, caller.writer(), &device_id, secret);
     if !database(removing).await? {
         return Err(Failure::not_found("the device has no push token"));
     }

@@ -109,7 +109,7 @@ pub(crate) async fn set(
     let known = database(gateway.store.directory().known_categories(caller.app.id, &named)).await?;
     choices.check(&known, &mut problems);
     let choices = valid_or_problems(Some(choices), problems)?;
-    database(gateway.store.directory().set_preferences(caller.app.id, &caller.user, &choices.channels))
+    database(gateway.store.directory().set_preferences(caller.app.id, caller.writer(), &choices.channels))
         .await?;
     answer(&caller, &gateway).await
 }

@@ -211,8 +211,7 @@ pub(crate) async fn list_of_user(
 
 /// Subscribes the user to a topic.
 ///
-/// Users may subscribe themselves only to open topics. The app's backend can subscribe its users to any topic. A missing user is
-/// created. Repeating the call changes nothing.
+/// Users may subscribe themselves only to open topics. For any other topic they get a 404, whether it exists or not. The app's backend can subscribe its users to any topic with another call. A missing user is created. Repeating the call changes nothing.
 #[utoipa::path(
     put,
     path = "/v3/topics/{topic}/subscription",
@@ -224,7 +223,7 @@ pub(crate) async fn list_of_user(
         (status = 200, description = "The user subscribes to the topic.", body = StatusBody),
         (
             status = 403,
-            description = "The topic is not open (`topic_closed`), a quota of the app is reached (`quota_reached`), or the app is disabled."
+            description = "A call with the API secret names a topic that is not open (`topic_closed`), a quota of the app is reached (`quota_reached`), or the app is disabled."
         ),
     ),
 )]
@@ -235,21 +234,23 @@ pub(crate) async fn subscribe(
 ) -> Result<HttpResponse, Failure> {
     let topic = id.topic()?;
     let subscribing =
-        gateway.store.directory().subscribe_user(caller.app.id, &topic, &caller.user, clock::now());
+        gateway.store.directory().subscribe_user(caller.app.id, &topic, caller.writer(), clock::now());
     match database(subscribing).await? {
         SubscribeResult::Subscribed => Ok(status_body(StatusCode::OK, "the user subscribes to the topic")),
-        SubscribeResult::NoTopic => Err(no_such_topic()),
-        SubscribeResult::Closed => {
+        SubscribeResult::Closed if caller.by_app => {
             let message = "the topic is not open; only the app's backend can subscribe users to it, with \
                            POST /v3/topics/{topic}/subscriptions";
             Err(Failure::refused(StatusCode::FORBIDDEN, "topic_closed", message))
         }
+        SubscribeResult::NoTopic if caller.by_app => Err(no_such_topic()),
+        // Users cannot find out the names of topics that they do not see.
+        SubscribeResult::NoTopic | SubscribeResult::Closed => Err(Failure::not_found("no such open topic")),
     }
 }
 
 /// Unsubscribes the user from a topic.
 ///
-/// Users may unsubscribe from every topic, open or not. Repeating the call changes nothing.
+/// Users may unsubscribe from every topic, open or not. For an unknown topic they get the same answer. Repeating the call changes nothing.
 #[utoipa::path(
     delete,
     path = "/v3/topics/{topic}/subscription",
@@ -265,8 +266,9 @@ pub(crate) async fn unsubscribe(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let topic = id.topic()?;
-    let unsubscribing = gateway.store.directory().unsubscribe_user(caller.app.id, &topic, &caller.user);
-    if database(unsubscribing).await? {
+    let unsubscribing = gateway.store.directory().unsubscribe_user(caller.app.id, &topic, caller.writer());
+    // Users cannot find out the names of topics that are not open: they do not subscribe to an unknown topic either.
+    if database(unsubscribing).await? || !caller.by_app {
         Ok(status_body(StatusCode::OK, "the user does not subscribe to the topic"))
     } else {
         Err(no_such_topic())

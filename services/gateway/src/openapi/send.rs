@@ -31,6 +31,10 @@ pub(crate) struct SendBody {
     category: Option<String>,
     data: Option<SendData>,
     r#override: Option<Override>,
+    /// True if the send may use only proven targets: addresses, push tokens and subscriptions that a caller with a user token, a
+    /// signature or the API secret stored. If a user has only other targets on a channel, the channel is skipped with the reason
+    /// `unproven_target`. Set it for one-time codes. Default: false.
+    proven_targets: Option<bool>,
     /// Earliest time of delivery, at most 90 days ahead. A time in the past means now.
     #[schema(value_type = Option<Time>)]
     send_at: Option<String>,

@@ -20,12 +20,22 @@ pub enum Change {
 pub enum Author {
     /// The app's backend: may write every key.
     App,
-    /// A caller who proved their identity as the user, or any caller if the app does not guard addresses. May write every key
-    /// except `app`.
+    /// A caller who proved their identity as the user. May write every key except `app`.
     User,
+    /// A caller who did not prove their identity, if the app does not guard addresses. May write like a user, but the addresses
+    /// that it writes are unproven.
+    Claimed,
     /// A caller who did not prove their identity, if the app guards addresses. May not see or write addresses, and may not write
     /// `app`.
     Unproven,
+}
+
+impl Author {
+    /// Returns true if the caller proved that it acts for the user.
+    #[must_use]
+    pub fn has_proof(self) -> bool {
+        matches!(self, Author::App | Author::User)
+    }
 }
 
 /// Reason why a write to a profile is refused.
@@ -80,7 +90,7 @@ impl Change {
     /// Returns the reason if the change is refused. No part of a refused change is applied.
     pub fn apply(&self, before: &Object, author: Author) -> Result<Object, Refusal> {
         let after = match author {
-            Author::App | Author::User => self.apply_to(before)?,
+            Author::App | Author::User | Author::Claimed => self.apply_to(before)?,
             Author::Unproven => self.apply_without_addresses(before)?,
         };
         if author != Author::App && before.get(APP_KEY) != after.get(APP_KEY) {

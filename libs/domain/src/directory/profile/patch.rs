@@ -80,6 +80,15 @@ impl Patch {
         })
     }
 
+    /// Iterates over the values that the operations write.
+    pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
+        self.0.iter().filter_map(|operation| match operation {
+            PatchOperation::Add(AddOperation { value, .. })
+            | PatchOperation::Replace(ReplaceOperation { value, .. }) => Some(value),
+            _ => None,
+        })
+    }
+
     /// Applies all operations to a profile, and then brings its push tokens into the form that a merge produces.
     ///
     /// # Errors

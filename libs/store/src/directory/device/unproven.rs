@@ -13,6 +13,7 @@ use sqlx::types::Json;
 
 use crate::control::quota::{self, Quota};
 use crate::directory::push_token::{self, Naming};
+use crate::directory::user::proof::{self, Writer};
 use crate::directory::user::{self, User};
 use crate::{Directory, Error, directory::web_push};
 
@@ -67,6 +68,7 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let (user, created) =
             user::lock_or_create(&mut transaction, app, identifier, Author::Unproven).await?;
+        proof::admit_unproven(&mut transaction, app).await?;
         if created {
             add(&mut transaction, app, user.number, device, Some(fresh)).await?;
         } else if let Some(secret) = device.secret {
@@ -99,11 +101,12 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let holder = lock_holder(&mut transaction, app, identifier, device_id, Some(secret)).await?;
         let user = holder.ok_or(Refusal::AddressGuarded)?.0.number;
+        proof::admit_unproven(&mut transaction, app).await?;
         let owner = web_push::lock_endpoint(&mut transaction, app, &subscription.endpoint).await?;
         if owner.is_some_and(|owner| owner != (user, device_id.to_owned())) {
             return Err(Refusal::AddressGuarded.into());
         }
-        web_push::put(&mut transaction, app, user, device_id, subscription).await?;
+        web_push::put(&mut transaction, app, user, (device_id, Author::Unproven), subscription).await?;
         transaction.commit().await?;
         Ok(())
     }
@@ -145,28 +148,33 @@ impl Directory<'_> {
     pub async fn remove_push_token(
         self,
         app: AppId,
-        identifier: &str,
+        writer: impl Into<Writer<'_>>,
         device_id: &str,
         secret: Option<&[u8]>,
     ) -> Result<bool, Error> {
+        let writer = writer.into();
         let mut transaction = self.0.begin().await?;
-        let Some((user, target)) = lock_holder(&mut transaction, app, identifier, device_id, secret).await?
-        else {
+        let holder = lock_holder(&mut transaction, app, writer.user, device_id, secret).await?;
+        let Some((user, target)) = holder else {
             return if secret.is_some() { Err(Refusal::AddressGuarded.into()) } else { Ok(false) };
         };
         sqlx::query!(
-            "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $4::bytea IS NULL
+            "UPDATE device SET push_target = NULL, proof_digest = $4, proven = proven OR $5
              WHERE app_id = $1 AND user_number = $2 AND device_id = $3",
             app.0,
             user.number.0,
             device_id,
-            secret
+            secret,
+            secret.is_none() && writer.author.has_proof()
         )
         .execute(&mut *transaction)
         .await?;
         let mut after = user.profile.clone();
         let removed = target.is_some_and(|target| profile::remove_token(&mut after, &target));
         write_profile(&mut transaction, app, &user, after).await?;
+        if secret.is_none() && writer.author.has_proof() {
+            proof::end_many(&mut transaction, app, &[user.number]).await?;
+        }
         transaction.commit().await?;
         Ok(removed)
     }

@@ -10,6 +10,8 @@ use crate::control::quota::{self, Quota};
 use crate::database::instant::instant;
 use crate::directory::device::claim_user;
 use crate::directory::topic::{create, lock, share};
+use crate::directory::user;
+use crate::directory::user::proof::{self, Writer};
 use crate::{Directory, Error};
 
 /// Result of a change of one user's subscription.
@@ -30,7 +32,7 @@ pub enum SubscribeResult {
     Subscribed,
     /// The app has no such topic.
     NoTopic,
-    /// The topic is not open, so users may not subscribe themselves.
+    /// The topic is not open, so users may not subscribe themselves, and the user does not subscribe to it.
     Closed,
 }
 
@@ -85,6 +87,8 @@ impl Directory<'_> {
         if !added.is_empty() {
             quota::check(&mut transaction, app, Quota::Subscriptions).await?;
         }
+        let known: Vec<_> = users.values().copied().map(UserNumber).collect();
+        proof::end_many(&mut transaction, app, &known).await?;
         transaction.commit().await?;
         let change = |identifier: &String, changed: &HashSet<i64>, yes, no| {
             let change = match users.get(identifier) {
@@ -112,18 +116,20 @@ impl Directory<'_> {
         self,
         app: AppId,
         topic: &str,
-        identifier: &str,
+        writer: impl Into<Writer<'_>>,
         at: Timestamp,
     ) -> Result<SubscribeResult, Error> {
-        let _turn = self.0.writers.turn(app, identifier).await;
+        let writer = writer.into();
+        let _turn = self.0.writers.turn(app, writer.user).await;
         let mut transaction = self.0.begin().await?;
         let Some((topic, is_open)) = share(&mut transaction, app, topic).await? else {
             return Ok(SubscribeResult::NoTopic);
         };
         if !is_open {
-            return Ok(SubscribeResult::Closed);
+            let subscribes = subscribes(&mut transaction, app, topic, writer.user).await?;
+            return Ok(if subscribes { SubscribeResult::Subscribed } else { SubscribeResult::Closed });
         }
-        let user = claim_user(&mut transaction, app, identifier, &Object::new()).await?;
+        let user = claim_user(&mut transaction, app, writer, &Object::new()).await?;
         let added = insert(&mut transaction, app, topic, &[user.0], at).await?;
         if !added.is_empty() {
             quota::check(&mut transaction, app, Quota::Subscriptions).await?;
@@ -134,17 +140,21 @@ impl Directory<'_> {
 
     /// Unsubscribes a user from a topic, open or not, at the user's own request. Does nothing if the user does not subscribe to
     /// the topic. Returns false if the app has no such topic.
-    pub async fn unsubscribe_user(self, app: AppId, topic: &str, identifier: &str) -> Result<bool, Error> {
+    pub async fn unsubscribe_user(
+        self,
+        app: AppId,
+        topic: &str,
+        writer: impl Into<Writer<'_>>,
+    ) -> Result<bool, Error> {
+        let writer = writer.into();
         let Some(topic) = self.topic_id(app, topic).await? else { return Ok(false) };
-        sqlx::query!(
-            "DELETE FROM topic_subscription WHERE app_id = $1 AND topic_id = $2
-               AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $3)",
-            app.0,
-            topic.0,
-            identifier
-        )
-        .execute(&self.0.pool)
-        .await?;
+        let mut transaction = self.0.begin().await?;
+        let Some(user) = user::lock(&mut transaction, app, writer.user).await? else { return Ok(true) };
+        delete(&mut transaction, app, topic, &[user.number.0]).await?;
+        if writer.author.has_proof() {
+            proof::end_many(&mut transaction, app, &[user.number]).await?;
+        }
+        transaction.commit().await?;
         Ok(true)
     }
 
@@ -239,6 +249,24 @@ impl Directory<'_> {
         transaction.commit().await?;
         Ok(subscriptions.rows_affected() + topics.rows_affected())
     }
+}
+
+async fn subscribes(
+    connection: &mut PgConnection,
+    app: AppId,
+    topic: TopicId,
+    identifier: &str,
+) -> Result<bool, Error> {
+    let found = sqlx::query_scalar!(
+        r#"SELECT EXISTS (SELECT FROM topic_subscription WHERE app_id = $1 AND topic_id = $2
+           AND user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $3)) AS "subscribes!""#,
+        app.0,
+        topic.0,
+        identifier
+    )
+    .fetch_one(connection)
+    .await?;
+    Ok(found)
 }
 
 /// Returns the users' numbers by identifier, without unknown users. The users cannot be erased until the transaction ends.

@@ -5,13 +5,14 @@ use std::mem;
 use std::sync::Arc;
 
 use domain::content::Object;
-use domain::profile::{self, Refusal, TokenChange};
+use domain::profile::{self, Author, Change, Refusal, TokenChange, Unproven};
 use domain::{AppId, UserNumber};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::directory::push_token::{self, Naming};
 use crate::directory::user::RACES;
+use crate::directory::user::proof::{self, Unconfirmed};
 use crate::{Directory, Error};
 
 /// Maximum number of users whose profiles are in memory at once.
@@ -23,8 +24,8 @@ pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 /// Identifier of a user, and the pairs to merge into the user's profile, in the order of the list.
 type Pairs = (String, Vec<Object>);
 
-/// Array parameters of a statement that writes profiles: app ids, user numbers and profiles.
-type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>);
+/// Array parameters of a statement that writes profiles: app ids, user numbers, profiles and their unproven addresses.
+type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>, Vec<Json<Unproven>>);
 
 /// Result of merging one element of `pairs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,21 +120,28 @@ impl Directory<'_> {
         places: Vec<usize>,
     ) -> Result<Vec<Version>, Error> {
         let identifiers: Vec<&str> = places.iter().map(|&place| named[place].0.as_str()).collect();
+        let mut connection = self.0.pool.acquire().await?;
         let rows = sqlx::query!(
             r#"SELECT identifier, number, version, profile AS "profile: Json<Object>" FROM app_user
              WHERE app_id = $1 AND identifier = ANY($2)"#,
             app.0,
             &identifiers as &[&str]
         )
-        .fetch_all(&self.0.pool)
+        .fetch_all(&mut *connection)
         .await?;
+        let users: Vec<_> = rows.iter().map(|row| (app, UserNumber(row.number))).collect();
+        // Read after the profiles: a change of these addresses changes the version too.
+        let mut unconfirmed = proof::read(&mut connection, &users).await?;
         let mut found: HashMap<String, (i64, i64, Object)> = HashMap::with_capacity(rows.len());
         for row in rows {
             found.insert(row.identifier, (row.number, row.version, row.profile.0));
         }
         let version = |place: usize| match found.remove(&named[place].0) {
-            Some((number, version, profile)) => Version { place, row: Some((number, version)), profile },
-            None => Version { place, row: None, profile: Object::new() },
+            Some((number, version, profile)) => {
+                let unconfirmed = unconfirmed.remove(&(app, UserNumber(number))).unwrap_or_default();
+                Version { place, row: Some((number, version)), profile, unconfirmed }
+            }
+            None => Version::default_at(place),
         };
         Ok(places.into_iter().map(version).collect())
     }
@@ -176,24 +184,25 @@ impl Directory<'_> {
         current.extend(locked.into_iter().map(|user| (user.identifier, (user.number, Some(user.version)))));
 
         let mut changed = Profiles::default();
-        let mut tokens = Vec::new();
+        let (mut tokens, mut ended) = (Vec::new(), Vec::new());
         let mut answers = Vec::new();
         for merged in computed {
             let Some(&(number, version)) = current.get(&named[merged.place].0) else { continue };
             if version != merged.row.map(|(_, version)| version) {
                 continue;
             }
-            if !merged.tokens.is_empty() {
-                tokens.push((app, UserNumber(number), merged.tokens));
+            let user = (app, UserNumber(number));
+            if !merged.change.tokens.is_empty() {
+                tokens.push((user.0, user.1, merged.change.tokens));
             }
-            if let Some(after) = merged.after {
-                changed.0.push(app.0);
-                changed.1.push(number);
-                changed.2.push(Json(after));
+            if let Some((after, unproven)) = merged.change.after {
+                add(&mut changed, user, after, unproven);
             }
+            ended.extend(merged.change.ends_devices.then_some(user));
             answers.push((merged.place, merged.answers));
         }
         write(&mut transaction, &changed).await?;
+        proof::end_devices(&mut transaction, &ended).await?;
         push_token::record(&mut transaction, &tokens, Naming::Registers).await?;
         transaction.commit().await?;
         Ok(answers)
@@ -206,23 +215,68 @@ struct Version {
     /// Number of the user and version of the profile; None if the user does not exist.
     row: Option<(i64, i64)>,
     profile: Object,
+    unconfirmed: Unconfirmed,
+}
+
+impl Version {
+    /// Returns the version of a user that does not exist.
+    fn default_at(place: usize) -> Version {
+        Version { place, row: None, profile: Object::new(), unconfirmed: Unconfirmed::default() }
+    }
 }
 
 /// Result of merging into a [`Version`].
 struct MergedVersion {
     place: usize,
     row: Option<(i64, i64)>,
-    /// The new profile; None if the merge does not change the profile.
-    after: Option<Object>,
-    tokens: TokenChange,
+    change: MergedProfile,
     answers: Vec<MergeResult>,
 }
 
-fn merge_version(Version { place, row, profile }: Version, named: &[Pairs]) -> MergedVersion {
+/// Effect of merges on a user.
+struct MergedProfile {
+    /// The new profile and its unproven addresses; None if the merges change neither.
+    after: Option<(Object, Unproven)>,
+    tokens: TokenChange,
+    /// True if the merges end unproven devices of the user.
+    ends_devices: bool,
+}
+
+fn merge_version(Version { place, row, profile, unconfirmed }: Version, named: &[Pairs]) -> MergedVersion {
     let pairs: Vec<&Object> = named[place].1.iter().collect();
-    let (after, answers) = merge_in_turn(&profile, &pairs, row.is_none());
-    let tokens = TokenChange::merged(&profile, &after, &pairs);
-    MergedVersion { place, row, after: (after != profile).then_some(after), tokens, answers }
+    let (change, answers) = merge_profile(&profile, &unconfirmed, &pairs, row.is_none());
+    MergedVersion { place, row, change, answers }
+}
+
+/// Merges pairs that the app's backend sent, one after the other. They end the user's unproven targets, unless all merges are
+/// refused.
+fn merge_profile(
+    before: &Object,
+    unconfirmed: &Unconfirmed,
+    pairs: &[&Object],
+    created: bool,
+) -> (MergedProfile, Vec<MergeResult>) {
+    let (mut after, merged) = merge_in_turn(before, pairs, created);
+    let changes: Vec<Change> = (pairs.iter().zip(&merged))
+        .filter(|(_, result)| !matches!(result, MergeResult::Refused(_)))
+        .map(|(pairs, _)| Change::Merge((*pairs).clone()))
+        .collect();
+    let ends = unconfirmed.end && !changes.is_empty();
+    let unproven = if unconfirmed.addresses.is_empty() {
+        Unproven::default()
+    } else {
+        let changes: Vec<&Change> = changes.iter().collect();
+        unconfirmed.addresses.changed((before, &mut after), &changes, Author::App, ends)
+    };
+    let tokens = TokenChange::merged(before, &after, pairs);
+    let tokens = if tokens.is_empty() { TokenChange::patched(before, &after) } else { tokens };
+    let is_changed = after != *before || unproven != unconfirmed.addresses;
+    let change = MergedProfile {
+        after: is_changed.then_some((after, unproven)),
+        tokens,
+        ends_devices: ends && unconfirmed.ends_devices(Author::App),
+    };
+    (change, merged)
 }
 
 /// Creates users that do not exist, then merges the given pairs into each profile, in order. Locks the users' rows in key
@@ -255,27 +309,32 @@ pub(crate) async fn merge_users<'a>(
     .fetch_all(&mut *connection)
     .await?;
 
+    let users: Vec<_> = rows.iter().map(|row| (AppId(row.app_id), UserNumber(row.number))).collect();
+    let mut unconfirmed = proof::read(&mut *connection, &users).await?;
+
     let mut changed = Profiles::default();
-    let mut tokens = Vec::new();
+    let (mut tokens, mut ended) = (Vec::new(), Vec::new());
     let mut answers = BTreeMap::new();
     let named: Vec<_> = updates.iter().collect();
-    for row in rows {
+    for (row, key) in rows.into_iter().zip(users) {
         let place = usize::try_from(row.place - 1).ok();
         let Some(&(user, pairs)) = place.and_then(|place| named.get(place)) else { continue };
-        let before = row.profile.0;
-        let (after, merged) = merge_in_turn(&before, pairs, created.contains(&row.number));
-        let change = TokenChange::merged(&before, &after, pairs);
-        if !change.is_empty() {
-            tokens.push((AppId(row.app_id), UserNumber(row.number), change));
+        // An inline profile without pairs names the recipient, but writes nothing.
+        let writes = naming == Naming::Registers || pairs.iter().any(|pairs| !pairs.is_empty());
+        let unconfirmed = unconfirmed.remove(&key).filter(|_| writes).unwrap_or_default();
+        let created = created.contains(&row.number);
+        let (change, merged) = merge_profile(&row.profile.0, &unconfirmed, pairs, created);
+        if !change.tokens.is_empty() {
+            tokens.push((key.0, key.1, change.tokens));
         }
-        if after != before {
-            changed.0.push(row.app_id);
-            changed.1.push(row.number);
-            changed.2.push(Json(after));
+        if let Some((after, unproven)) = change.after {
+            add(&mut changed, key, after, unproven);
         }
+        ended.extend(change.ends_devices.then_some(key));
         answers.insert(*user, merged);
     }
     write(&mut *connection, &changed).await?;
+    proof::end_devices(&mut *connection, &ended).await?;
     push_token::record(connection, &tokens, naming).await?;
     Ok(answers)
 }
@@ -310,17 +369,25 @@ fn merge_in_turn(before: &Object, pairs: &[&Object], mut created: bool) -> (Obje
     (profile, merged)
 }
 
+fn add(changed: &mut Profiles, (app, user): (AppId, UserNumber), profile: Object, unproven: Unproven) {
+    changed.0.push(app.0);
+    changed.1.push(user.0);
+    changed.2.push(Json(profile));
+    changed.3.push(Json(unproven));
+}
+
 async fn write(connection: &mut PgConnection, changed: &Profiles) -> Result<(), Error> {
     if changed.0.is_empty() {
         return Ok(());
     }
     sqlx::query!(
-        "UPDATE app_user SET profile = new.profile, updated_at = now()
-         FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[]) AS new (app_id, number, profile)
+        "UPDATE app_user SET profile = new.profile, unproven = new.unproven, updated_at = now()
+         FROM unnest($1::bigint[], $2::bigint[], $3::jsonb[], $4::jsonb[]) AS new (app_id, number, profile, unproven)
          WHERE app_user.app_id = new.app_id AND app_user.number = new.number",
         &changed.0,
         &changed.1,
-        &changed.2 as &[Json<Object>]
+        &changed.2 as &[Json<Object>],
+        &changed.3 as &[Json<Unproven>]
     )
     .execute(connection)
     .await?;

@@ -4,6 +4,8 @@
 use std::collections::{BTreeSet, HashSet};
 
 use domain::content::Object;
+use domain::profile::{Author, Change, Unproven};
+use domain::send::Recipient;
 use domain::{AppId, CategoryId, Channel, UserNumber, plan, profile};
 use sqlx::PgConnection;
 use sqlx::types::Json;
@@ -12,6 +14,7 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::directory::push_token::Naming;
 use crate::directory::user::merge::{MergeResult, Updates, merge_users};
+use crate::directory::user::proof;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 
@@ -71,18 +74,74 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Merges the inline profiles of the chunks only into `facts`, without writing to the database.
-pub(super) fn simulate(chunks: &[Chunk], facts: &mut Facts) {
+/// Reads the unproven targets of the recipients for which `is_asked` returns true.
+pub(super) async fn read_unproven(
+    connection: &mut PgConnection,
+    chunks: &[Chunk],
+    facts: &mut Facts,
+    is_asked: impl Fn(&Chunk, &Recipient) -> bool,
+) -> Result<(), Error> {
+    let asked: HashSet<(AppId, UserNumber)> = chunks
+        .iter()
+        .flat_map(|chunk| chunk.recipients().iter().map(move |recipient| (chunk, recipient)))
+        .filter(|(chunk, recipient)| is_asked(chunk, recipient))
+        .filter_map(|(chunk, recipient)| Some((chunk.app, facts.user(chunk.app, &recipient.identifier)?.0)))
+        .collect();
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let asked: Vec<_> = asked.into_iter().collect();
+    facts.unconfirmed = proof::read(&mut *connection, &asked).await?;
+    let (apps, users): (Vec<i64>, Vec<i64>) = asked.iter().map(|(app, user)| (app.0, user.0)).unzip();
+    let rows = sqlx::query!(
+        "SELECT s.app_id, s.user_number, s.endpoint FROM web_push_subscription s
+         JOIN unnest($1::bigint[], $2::bigint[]) AS asked (app_id, user_number)
+           ON (s.app_id, s.user_number) = (asked.app_id, asked.user_number)
+         JOIN device d ON (d.app_id, d.user_number, d.device_id) = (s.app_id, s.user_number, s.device_id)
+         WHERE NOT (s.proven AND d.proven)",
+        &apps,
+        &users
+    )
+    .fetch_all(connection)
+    .await?;
+    for row in rows {
+        let unconfirmed = facts.unconfirmed.entry((AppId(row.app_id), UserNumber(row.user_number)));
+        unconfirmed.or_default().addresses.insert_endpoint(&row.endpoint);
+    }
+    Ok(())
+}
+
+/// Merges the inline profiles of the chunks only into `facts`, without writing to the database. Like a send, a merge ends the
+/// unproven targets of its user. Returns those that are not in the profile: endpoints of web push subscriptions.
+pub(super) fn simulate(chunks: &[Chunk], facts: &mut Facts) -> Vec<((AppId, UserNumber), Unproven)> {
+    let mut ended = Vec::new();
     for chunk in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
         for recipient in chunk.recipients() {
-            if let Some(pairs) = &recipient.profile {
-                let new = || (UserNumber(0), Object::new());
-                let (_, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(new);
-                if let Ok(merged) = profile::merged(known, pairs) {
-                    *known = merged;
-                }
+            let Some(pairs) = &recipient.profile else { continue };
+            let new = || (UserNumber(0), Object::new());
+            let (number, known) = of_app.entry(recipient.identifier.clone()).or_insert_with(new);
+            let Ok(mut merged) = profile::merged(known, pairs) else { continue };
+            let user = (chunk.app, *number);
+            if let Some(unconfirmed) = facts.unconfirmed.get_mut(&user).filter(|_| !pairs.is_empty()) {
+                let change = Change::Merge(pairs.clone());
+                let end = unconfirmed.end;
+                let changed =
+                    unconfirmed.addresses.changed((known, &mut merged), &[&change], Author::App, end);
+                let before = std::mem::replace(&mut unconfirmed.addresses, changed);
+                ended.extend(end.then_some((user, before)));
             }
+            *known = merged;
+        }
+    }
+    ended
+}
+
+/// Removes the endpoints of ended web push subscriptions from `facts`.
+pub(super) fn end_endpoints(ended: &[((AppId, UserNumber), Unproven)], facts: &mut Facts) {
+    for (user, unproven) in ended {
+        if let Some(endpoints) = facts.endpoints.get_mut(user) {
+            endpoints.retain(|endpoint| !unproven.has_endpoint(endpoint));
         }
     }
 }
