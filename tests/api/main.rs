@@ -8,6 +8,7 @@ mod access {
     mod matrix;
     mod tokens;
     mod trust;
+    mod unproven_targets;
 }
 mod attacker;
 mod client;

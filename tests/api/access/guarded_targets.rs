@@ -11,7 +11,7 @@ const P256DH: &str =
 const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 const PROFILE: &str = "GET /v3/profile";
 
-async fn guarded(service: &Service) -> App {
+pub(super) async fn guarded(service: &Service) -> App {
     let shop = service.app("shop").await;
     service
         .context
@@ -28,7 +28,7 @@ fn subscription(name: &str) -> Value {
     json!({"endpoint": endpoint, "expirationTime": null, "keys": {"p256dh": P256DH, "auth": AUTH}})
 }
 
-fn connect(service: &Service, app: &App, user: &str, device: &str, token: Option<&str>) -> Call {
+pub(super) fn connect(service: &Service, app: &App, user: &str, device: &str, token: Option<&str>) -> Call {
     let mut body = json!({"deviceType": "android"});
     if let Some(token) = token {
         body["pushToken"] = json!(token);
@@ -36,12 +36,12 @@ fn connect(service: &Service, app: &App, user: &str, device: &str, token: Option
     service.of(app, user, "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", device).json(&body)
 }
 
-fn subscribe(service: &Service, app: &App, user: &str, device: &str, name: &str) -> Call {
+pub(super) fn subscribe(service: &Service, app: &App, user: &str, device: &str, name: &str) -> Call {
     service.of(app, user, &format!("POST /v3/devices/{device}/webPushSubscription")).json(&subscription(name))
 }
 
 /// Reads the user as the app's backend, and removes the timestamps.
-async fn read_user(service: &Service, app: &App, user: &str) -> Value {
+pub(super) async fn read_user(service: &Service, app: &App, user: &str) -> Value {
     let mut user = service.by(app, &format!("GET /v3/users/{user}")).send().await.is(200);
     for device in user["devices"].as_array_mut().unwrap() {
         device.as_object_mut().unwrap().remove("connectedAt");
