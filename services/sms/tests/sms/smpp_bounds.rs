@@ -1,4 +1,4 @@
-//! What a message centre can make the worker keep.
+//! Bounds on the data of a message centre that the worker keeps.
 
 use std::time::Duration;
 
