@@ -9,6 +9,7 @@ use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
+use worker::outbound::read_at_most;
 
 use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
 use crate::options::Options;
@@ -20,6 +21,8 @@ const USER: &str = "smoke";
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
+/// Maximum number of bytes that are read from an answer.
+const LONGEST_ANSWER: usize = 1024 * 1024;
 
 /// Send a notification through a running installation, and read it from the inbox.
 ///
@@ -135,7 +138,8 @@ async fn until(
         let last = match call().send().await {
             Ok(answer) => {
                 let status = answer.status();
-                let body: Value = answer.json().await.unwrap_or_default();
+                let body = read_at_most(answer, LONGEST_ANSWER).await.unwrap_or_default();
+                let body: Value = serde_json::from_slice(&body).unwrap_or_default();
                 if is_wanted(status, &body) {
                     return Ok(body);
                 }

@@ -8,6 +8,9 @@ use super::{ProviderArguments, unknown};
 use crate::listing::Listing;
 use crate::options::AppArguments;
 
+/// Maximum number of ids of unmatched receipts that `show` lists.
+const UNMATCHED_SHOWN: u32 = 5;
+
 pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
     let providers = control_plane.store.control().list_providers(app.id).await?;
@@ -29,7 +32,16 @@ pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let providers = control_plane.store.control().list_providers(app.id).await?;
     let provider = providers.iter().find(|provider| provider.identifier == arguments.identifier);
-    let provider = as_json(provider.with_context(|| unknown(&app.name, &arguments.identifier))?);
+    let provider = provider.with_context(|| unknown(&app.name, &arguments.identifier))?;
+    let unmatched = control_plane
+        .store
+        .deliveries()
+        .unmatched_receipts(app.id, &provider.identifier, UNMATCHED_SHOWN)
+        .await?;
+    let mut provider = as_json(provider);
+    if !unmatched.is_empty() {
+        provider["unmatchedReceipts"] = json!(unmatched);
+    }
     Ok(arguments.options.report(&provider, format!("{provider:#}\n")))
 }
 
