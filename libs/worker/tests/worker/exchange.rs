@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use domain::outcome::Blame;
 use domain::{Outcome, Timestamp};
 use stand_ins::http::half_answer;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use worker::Outbound;
 use worker::exchange::{Caller, NoReply, Reply};
@@ -54,6 +54,42 @@ async fn a_process_that_was_paused_while_it_connected_does_not_send_the_request(
     let mut received = String::new();
     stream.read_to_string(&mut received).await.unwrap();
     assert_eq!(received, "");
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_read_up_to_its_bound() {
+    const BOUND: usize = 64 * 1024;
+    for sent in [BOUND - 1, BOUND, BOUND + 1, 100 * BOUND] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let outbound = Outbound::new(true);
+        let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+        let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream
+                .write_all(b"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n")
+                .await
+                .unwrap();
+            let mut left = sent;
+            while left > 0 {
+                let size = left.min(10_000);
+                let chunk = format!("{size:x}\r\n{}\r\n", "x".repeat(size));
+                // The client closes the connection when it has read enough.
+                if stream.write_all(chunk.as_bytes()).await.is_err() {
+                    return stream;
+                }
+                left -= size;
+            }
+            // The last chunk is missing if the body is longer than the bound.
+            if sent < BOUND {
+                stream.write_all(b"0\r\n\r\n").await.unwrap();
+            }
+            stream
+        };
+        let (_stream, reply) = tokio::join!(serve, call);
+        assert_eq!(reply.unwrap().body.len(), sent.min(BOUND));
+    }
 }
 
 /// Calls a server whose reply breaks off in the middle of its body.
