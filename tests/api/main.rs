@@ -23,6 +23,7 @@ mod directory {
     mod categories;
     mod devices;
     mod erasure;
+    mod malformed_addresses;
     mod preferences;
     mod profile;
     mod profile_patch;

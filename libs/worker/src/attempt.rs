@@ -368,7 +368,7 @@ impl<S: ChannelSender> Worker<S> {
             random: clock::random(),
         };
         Ok(match self.policy.next_step(ended) {
-            NextStep::End(status, reason) => RecordedStep::End(status, reason),
+            NextStep::End(status, reason) => RecordedStep::End(status, attempt.answer.reason(reason)),
             NextStep::Retry(due_at, again) => RecordedStep::Retry(job.timer(due_at, again)?),
             NextStep::Park(afresh) => {
                 let NewTimer { stream, message, .. } = job.timer(ended.now, afresh)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use domain::content::{Attachment, Content};
 use domain::event::DeliveryJob;
-use domain::{Answer, AppId, Channel, Outcome};
+use domain::{Answer, AppId, Channel, Outcome, Reason};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
@@ -52,7 +52,7 @@ impl EmailSender {
     /// Sends the email of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Email(content) = &call.job.content else {
-            return Answer::new(Outcome::Failed, "content", "the job carries no email");
+            return Answer::refused(Reason::InvalidContent, "content", "the job carries no email");
         };
         match timeout(self.preparing, self.prepare(call, &content.options.attachments)).await {
             Ok(Ok(message)) => {

@@ -2,7 +2,7 @@
 
 use domain::content::{EmailOptions, Object};
 use domain::request::MAX_SENDER;
-use lettre::Address;
+use domain::{EmailAddress, email_address};
 use lettre::message::Mailbox;
 use serde_json::Value;
 
@@ -30,9 +30,9 @@ pub struct AllowedSenders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AllowedSender {
     Any,
-    /// A domain in lower case.
+    /// A domain in lower case, as A-labels.
     Domain(String),
-    Address(Address),
+    Address(EmailAddress),
 }
 
 impl AllowedSenders {
@@ -43,13 +43,13 @@ impl AllowedSenders {
         Some(AllowedSenders { listed: Some(listed?) })
     }
 
-    fn allows(&self, own: &Address, from: &Address) -> bool {
-        let Some(listed) = &self.listed else { return from.domain().eq_ignore_ascii_case(own.domain()) };
-        same(own, from)
+    fn allows(&self, own: &EmailAddress, from: &EmailAddress) -> bool {
+        let Some(listed) = &self.listed else { return from.domain() == own.domain() };
+        own == from
             || listed.iter().any(|allowed| match allowed {
                 AllowedSender::Any => true,
-                AllowedSender::Domain(domain) => from.domain().eq_ignore_ascii_case(domain),
-                AllowedSender::Address(address) => same(address, from),
+                AllowedSender::Domain(domain) => from.domain() == domain,
+                AllowedSender::Address(address) => address == from,
             })
     }
 }
@@ -61,18 +61,10 @@ impl AllowedSender {
             return Some(AllowedSender::Any);
         }
         match text.strip_prefix('@') {
-            // The parser accepts only whole addresses, so parse the domain with the local part `a`.
-            Some(_) => Some(AllowedSender::Domain(
-                address::parse(&format!("a{text}"))?.domain().to_ascii_lowercase(),
-            )),
-            None => address::parse(text).map(AllowedSender::Address),
+            Some(domain) => email_address::read_domain(domain).ok().map(AllowedSender::Domain),
+            None => EmailAddress::parse(text).ok().map(AllowedSender::Address),
         }
     }
-}
-
-/// Returns true if two addresses are equal. The local part is case-sensitive, the domain is not (RFC 5321 section 2.4).
-fn same(one: &Address, other: &Address) -> bool {
-    one.user() == other.user() && one.domain().eq_ignore_ascii_case(other.domain())
 }
 
 impl Identity {
@@ -93,11 +85,12 @@ impl Identity {
         };
         let mut identity = self.clone();
         if let Some(from) = chosen("from", &options.from)? {
-            let from = address::parse(&from).ok_or(LetterError::Sender)?;
-            if !self.allowed.allows(&self.from.email, &from) {
+            let from = EmailAddress::parse(&from).map_err(|_| LetterError::Sender)?;
+            let own = EmailAddress::parse(self.from.email.as_ref()).map_err(|_| LetterError::Sender)?;
+            if !self.allowed.allows(&own, &from) {
                 return Err(LetterError::SenderNotAllowed);
             }
-            identity.from.email = from;
+            identity.from.email = address::of(&from);
         }
         if let Some(name) = chosen("fromName", &options.from_name)? {
             if name.contains(['\r', '\n', '\0']) || name.chars().count() > MAX_SENDER {

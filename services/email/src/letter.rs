@@ -156,7 +156,7 @@ impl Enclosures {
 
 /// Returns true if a send may set this header and its value cannot inject further headers.
 fn may_be_added(name: &str, value: &str) -> bool {
-    mail_header::refusal(name).is_none() && !value.contains(['\r', '\n', '\0'])
+    mail_header::refusal(name).is_none() && !value.chars().any(char::is_control)
 }
 
 fn addresses(texts: &[String]) -> Result<Vec<Address>, LetterError> {

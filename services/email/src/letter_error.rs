@@ -1,6 +1,6 @@
 //! Reasons why content cannot become an email.
 
-use domain::{Answer, Outcome};
+use domain::{Answer, Reason};
 
 /// Reason why content cannot become an email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,11 @@ impl LetterError {
 
 impl From<LetterError> for Answer {
     fn from(error: LetterError) -> Answer {
-        Answer::new(Outcome::Failed, error.code(), error.to_string())
+        let reason = match error {
+            LetterError::Address => Reason::InvalidAddress,
+            LetterError::SenderNotAllowed => Reason::SenderNotAllowed,
+            _ => Reason::InvalidContent,
+        };
+        Answer::refused(reason, error.code(), error.to_string())
     }
 }

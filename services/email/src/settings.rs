@@ -1,5 +1,6 @@
 //! Settings that several kinds of email providers have in common.
 
+use domain::EmailAddress;
 use domain::request::MAX_SENDER;
 use domain::settings::SettingsReader;
 use lettre::Address;
@@ -43,9 +44,11 @@ fn allowed_from(reader: &mut SettingsReader) -> Option<AllowedSenders> {
 
 fn email_address(reader: &mut SettingsReader, member: &str) -> Option<Address> {
     let text = line(reader, member)?;
-    let address = address::parse(&text);
-    if address.is_none() {
-        reader.problem(member, "invalid", "must be an email address");
+    match EmailAddress::parse(&text) {
+        Ok(address) => Some(address::of(&address)),
+        Err(problem) => {
+            reader.problem(member, "invalid", &problem.to_string());
+            None
+        }
     }
-    address
 }

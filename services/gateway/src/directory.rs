@@ -5,6 +5,7 @@ pub(crate) mod categories;
 pub(crate) mod connect;
 pub(crate) mod devices;
 pub(crate) mod erasure;
+mod malformed_address;
 pub(crate) mod preferences;
 pub(crate) mod profile;
 pub(crate) mod subscriptions;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::Content;
 use domain::event::DeliveryJob;
-use domain::{Answer, AppId, Channel, Outcome};
+use domain::{Answer, AppId, Channel, Reason};
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
 
 use crate::calls::{Calls, Push};
@@ -36,7 +36,7 @@ impl ChannelSender for MobilePushSender {
 
     async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {
         let Content::Push(content) = &call.job.content else {
-            return Answer::new(Outcome::Failed, "content", "the job carries no push message");
+            return Answer::refused(Reason::InvalidContent, "content", "the job carries no push message");
         };
         let message = Push::new(content, &call.job.target);
         self.providers.send(Attempt { resources: &self.calls, call, input: message }).await

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::sms::number::is_e164;
-use domain::{Answer, AppId, Channel, Outcome};
+use domain::sms::sender::{SENDER, is_sender};
+use domain::{Answer, AppId, Channel, Outcome, Reason};
 use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
@@ -18,7 +19,6 @@ use crate::keywords::{self, KeywordMessage};
 use crate::kinds::KINDS;
 use crate::limits::Limits;
 use crate::recorder::{Receipt, channel};
-use crate::settings::is_sender;
 use crate::smpp::send::listen;
 use crate::smpp::sessions::Sessions;
 
@@ -64,7 +64,7 @@ impl SmsSender {
     /// Sends the message of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Sms(content) = &call.job.content else {
-            return Answer::new(Outcome::Failed, "content", "the job carries no SMS");
+            return Answer::refused(Reason::InvalidContent, "content", "the job carries no SMS");
         };
         let content = &SmsContent { from: sender(call, content), text: content.text.clone() };
         if let Err(refused) = check(&call.job.target, content) {
@@ -118,12 +118,11 @@ fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
         return Err(Answer::new(Outcome::GONE, "invalid_number", "the number is not in E.164 format"));
     }
     if content.text.trim().is_empty() {
-        return Err(Answer::new(Outcome::Failed, "empty", "the message has no text"));
+        return Err(Answer::refused(Reason::InvalidContent, "empty", "the message has no text"));
     }
     match &content.from {
         Some(from) if !is_sender(from) => {
-            let says = "the sender is not a number, a short code, or a name of up to 11 letters and digits";
-            Err(Answer::new(Outcome::Failed, "invalid_sender", says))
+            Err(Answer::refused(Reason::InvalidContent, "invalid_sender", format!("the sender {SENDER}")))
         }
         _ => Ok(()),
     }

@@ -2,7 +2,7 @@
 
 use domain::content::Content;
 use domain::event::DeliveryJob;
-use domain::{Answer, AppId, Channel, Outcome};
+use domain::{Answer, AppId, Channel, Reason};
 use service_kit::Context;
 use store::directory::web_push::BrowserKeys;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, ProviderKind as _};
@@ -38,7 +38,7 @@ impl ChannelSender for WebPushSender {
 
     async fn send(&self, call: &Call<'_>, browser: BrowserKeys) -> Answer {
         let Content::Push(content) = &call.job.content else {
-            return Answer::new(Outcome::Failed, "content", "the job carries no push message");
+            return Answer::refused(Reason::InvalidContent, "content", "the job carries no push message");
         };
         let input = Push { content, browser };
         self.providers.send(Attempt { resources: &self.services, call, input }).await

@@ -7,7 +7,7 @@ use domain::content::PushContent;
 use domain::event::DeliveryJob;
 use domain::excerpt::{Cut, Fitted, fitting};
 use domain::web_push::{PushHost, origin_of};
-use domain::{Answer, AppId, Outcome};
+use domain::{Answer, AppId, Outcome, Reason};
 use service_kit::Context;
 use store::database::batch::Batcher;
 use store::directory::web_push::{BrowserKeys, SubscriptionName};
@@ -73,7 +73,7 @@ impl PushServices {
     pub(crate) fn origin<'e>(&self, endpoint: &'e str) -> Result<&'e str, Answer> {
         origin_of(endpoint, &self.hosts).ok_or_else(|| {
             let message = "the push service of the subscription is not listed in web_push.hosts";
-            Answer::new(Outcome::Failed, "endpoint_refused", message)
+            Answer::refused(Reason::InvalidAddress, "endpoint_refused", message)
         })
     }
 
@@ -87,7 +87,7 @@ impl PushServices {
                 // The more specific reason, if there is one.
                 self.origin(&job.target)?;
                 let message = "the subscription has expired, was removed, or belongs to another user now";
-                Err(Answer::new(Outcome::Failed, "unsubscribed", message))
+                Err(Answer::refused(Reason::NoAddress, "unsubscribed", message))
             }
             Err(error) => Err(Answer::new(Outcome::RETRY, "database", error.to_string()).sparing_provider()),
         }
@@ -128,12 +128,12 @@ impl PushServices {
                  shorten its title or data",
                 size("")
             );
-            return Err(Answer::new(Outcome::Failed, "too_large", message));
+            return Err(Answer::refused(Reason::TooLarge, "too_large", message));
         };
-        let plaintext =
-            payload(&text).map_err(|error| Answer::new(Outcome::Failed, "content", error.to_string()))?;
-        let encrypted = encrypt(browser, &plaintext)
-            .map_err(|error| Answer::new(Outcome::Failed, "encryption", error.to_string()))?;
+        let invalid = |code: &str, error: String| Answer::refused(Reason::InvalidContent, code, error);
+        let plaintext = payload(&text).map_err(|error| invalid("content", error.to_string()))?;
+        let encrypted =
+            encrypt(browser, &plaintext).map_err(|error| invalid("encryption", error.to_string()))?;
         Ok((encrypted, cut))
     }
 }

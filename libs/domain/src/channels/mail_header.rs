@@ -2,6 +2,8 @@
 
 /// Longest name of a header, in bytes.
 pub const MAX_HEADER_NAME: usize = 76;
+/// Longest line of an email, in bytes, without its end.
+const MAX_LINE: usize = 998;
 
 /// Lower-case names of the headers that only Tidings or mail servers may write.
 const OWNED: [&str; 26] = [
@@ -34,24 +36,27 @@ const OWNED: [&str; 26] = [
 ];
 /// Prefixes of further header names that only Tidings or mail servers may write.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Prefixes of header names that control a mail relay, for example to add recipients or to delay the email.
-const RELAY_PREFIXES: [&str; 16] = [
-    "x-amz-",
-    "x-elasticemail-",
-    "x-mailgun-",
-    "x-mailin-",
-    "x-mailjet-",
-    "x-mandrill-",
-    "x-mc-",
-    "x-mj-",
-    "x-ms-exchange-",
-    "x-msys-",
-    "x-pm-",
-    "x-postmark-",
-    "x-sendgrid-",
-    "x-ses-",
-    "x-sib-",
-    "x-smtpapi",
+/// Prefixes of the names of several words that a send may use, in lower case. Apart from `x-app-`, which is for the app's own headers,
+/// standards or mail programs define them, and no relay acts on them.
+const OPEN_PREFIXES: [&str; 18] = [
+    "accept-language",
+    "archived-at",
+    "auto-submitted",
+    "disposition-notification-",
+    "expiry-date",
+    "feedback-id",
+    "in-reply-to",
+    "list-",
+    "message-context",
+    "reply-by",
+    "thread-",
+    "user-agent",
+    "x-app-",
+    "x-auto-response-suppress",
+    "x-entity-ref-id",
+    "x-msmail-priority",
+    "x-report-abuse",
+    "x-google-original-",
 ];
 
 /// Reason why a send must not add a header.
@@ -61,7 +66,7 @@ pub enum Refusal {
     NoName,
     /// Only Tidings or mail servers may write the header.
     Owned,
-    /// The header controls a mail relay.
+    /// A relay could act on the header, for example add recipients or delay the email.
     Relay,
 }
 
@@ -83,7 +88,21 @@ pub fn refusal(name: &str) -> Option<Refusal> {
     if OWNED.contains(&lower.as_str()) || begins_with_one_of(&OWNED_PREFIXES) {
         return Some(Refusal::Owned);
     }
-    begins_with_one_of(&RELAY_PREFIXES).then_some(Refusal::Relay)
+    (is_of_relay(&lower) && !begins_with_one_of(&OPEN_PREFIXES)).then_some(Refusal::Relay)
+}
+
+/// Returns true if a name looks like those with which relays take commands. There are too many relays to list their names, but
+/// the names have a common form: several words of which one is the relay's (`x-postal-tag`), or a word with `api` at an end
+/// (`x-smtpapi`, `x-apiheader`). `name` is in lower case.
+fn is_of_relay(name: &str) -> bool {
+    let word = name.strip_prefix("x-").unwrap_or(name);
+    word.contains('-') || word.starts_with("api") || word.ends_with("api") || word.starts_with("smtpapi")
+}
+
+/// Returns true if a header fits on one line, so that it never has to be folded within a word (RFC 5322, section 2.1.1).
+#[must_use]
+pub fn fits_on_a_line(name: &str, value: &str) -> bool {
+    name.len() + ": ".len() + value.len() <= MAX_LINE
 }
 
 #[cfg(test)]
@@ -92,7 +111,17 @@ mod tests {
 
     #[test]
     fn a_name_of_letters_digits_and_hyphens_may_be_added() {
-        for name in ["X-Campaign", "x", "7bit", "Precedence", "List-Id", "X-Pmx", "a--b-"] {
+        for name in [
+            "X-Campaign",
+            "x",
+            "7bit",
+            "Precedence",
+            "List-Id",
+            "X-Pmx",
+            "X-App-Order-Id",
+            "In-Reply-To",
+            "X-SMTP",
+        ] {
             assert_eq!(refusal(name), None, "{name}");
         }
     }
@@ -109,11 +138,24 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_service_and_of_relays_are_refused_in_any_case() {
+    fn headers_of_the_service_and_of_any_relay_are_refused_in_any_case() {
         for name in ["From", "bCC", "SENDER", "Content-Type", "resent-to", "Apparently-To"] {
             assert_eq!(refusal(name), Some(Refusal::Owned), "{name}");
         }
-        for name in ["X-SMTPAPI", "x-smtpapi2", "X-MC-SendAt", "X-PM-KeepID", "X-Mailgun-Variables"] {
+        for name in [
+            "X-SMTPAPI",
+            "x-smtpapi2",
+            "X-MC-SendAt",
+            "X-PM-KeepID",
+            "X-Mailgun-Variables",
+            "X-APIHEADER",
+            "X-Postal-Tag",
+            "X-MailerSend-Tags",
+            "X-Smtp2go-Bcc",
+            "Mj-CustomID",
+            "X-RelayOfTomorrow-Bcc",
+            "X-Sweego-Campaign",
+        ] {
             assert_eq!(refusal(name), Some(Refusal::Relay), "{name}");
         }
     }

@@ -14,7 +14,7 @@ use crate::{Problem, Timestamp};
 
 pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
-pub use options::{MAX_TTL, Urgency, WebPushOptions, read_ttl, read_urgency};
+pub use options::{MAX_MESSAGE, MAX_TTL, Urgency, WebPushOptions, check, read_ttl, read_urgency};
 
 /// Length of an uncompressed point on the curve P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;

@@ -1,5 +1,7 @@
 //! Statuses of a delivery, and the reasons for them.
 
+use crate::problem::UnknownName;
+use crate::profile::NoAddress;
 use crate::text_enum::text_enum;
 
 text_enum! {
@@ -64,8 +66,10 @@ text_enum! {
         TemplateError = "template_error",
         /// The recipient turned the channel off for the category.
         PreferenceOff = "preference_off",
-        /// The profile has no usable address for the channel.
+        /// The profile has no address for the channel.
         NoAddress = "no_address",
+        /// The address in the profile is malformed.
+        InvalidAddress = "invalid_address",
         /// The send demands proven targets (`provenTargets`), and the user has only unproven ones on the channel.
         UnprovenTarget = "unproven_target",
         /// The app has no enabled provider for the channel.
@@ -80,6 +84,12 @@ text_enum! {
         ChannelUnavailable = "channel_unavailable",
         /// The provider refused the message. The provider's code and text are stored with the attempt.
         ProviderRefused = "provider_refused",
+        /// Tidings cannot build a message of the provider's format from the content and the overrides of the send.
+        InvalidContent = "invalid_content",
+        /// The message is larger than the provider accepts, even without its body.
+        TooLarge = "too_large",
+        /// The provider's settings do not allow the sender that the send sets.
+        SenderNotAllowed = "sender_not_allowed",
         /// The provider reported the target dead.
         TargetGone = "target_gone",
         /// The last retry of the schedule failed.
@@ -92,6 +102,50 @@ text_enum! {
 }
 
 impl Reason {
+    /// The reason that the previous release reads in place of this one. Rows and messages contain that reason, and next to it this
+    /// one as a detail: the previous release cannot read a row or message with a reason that it does not know.
+    #[must_use]
+    pub fn known_before(self) -> Reason {
+        match self {
+            Reason::InvalidAddress => Reason::NoAddress,
+            Reason::InvalidContent | Reason::TooLarge | Reason::SenderNotAllowed => Reason::ProviderRefused,
+            reason => reason,
+        }
+    }
+
+    /// The detail to write next to [`known_before`](Self::known_before), if that reason does not say everything.
+    #[must_use]
+    pub fn detail(self) -> Option<Reason> {
+        (self.known_before() != self).then_some(self)
+    }
+
+    /// Returns the reason that was written as `self` and a detail. A detail that does not refine `self` is left over from an
+    /// earlier attempt, or from a newer release, and is ignored.
+    #[must_use]
+    pub fn with_detail(self, detail: Option<&str>) -> Reason {
+        let detail = detail.and_then(|detail| detail.parse::<Reason>().ok());
+        detail.filter(|detail| detail.known_before() == self).unwrap_or(self)
+    }
+
+    /// Writes [`known_before`](Self::known_before) and the detail as one text: `reason` or `reason:detail`.
+    #[must_use]
+    pub fn written(self) -> String {
+        match self.detail() {
+            None => self.as_str().to_owned(),
+            Some(detail) => format!("{}:{detail}", self.known_before()),
+        }
+    }
+
+    /// Reads a reason that was written as `reason` or `reason:detail`.
+    ///
+    /// # Errors
+    /// Returns an error if this release does not know the reason.
+    pub fn read(text: &str) -> Result<Reason, UnknownName> {
+        let (reason, detail) =
+            text.split_once(':').map_or((text, None), |(reason, detail)| (reason, Some(detail)));
+        Ok(reason.parse::<Reason>()?.with_detail(detail))
+    }
+
     /// Returns the status that planning or rendering sets for this reason.
     #[must_use]
     pub fn planned_status(self) -> Status {
@@ -100,5 +154,32 @@ impl Reason {
             Reason::RequestCancelled => Status::Cancelled,
             _ => Status::Skipped,
         }
+    }
+}
+
+impl From<NoAddress> for Reason {
+    fn from(problem: NoAddress) -> Reason {
+        match problem {
+            NoAddress::Absent => Reason::NoAddress,
+            NoAddress::Malformed => Reason::InvalidAddress,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_read_again_from_what_the_previous_release_reads_and_its_detail() {
+        for &reason in Reason::ALL {
+            let detail = reason.detail().map(Reason::as_str);
+            assert_eq!(reason.known_before().with_detail(detail), reason);
+            assert_eq!(Reason::read(&reason.written()), Ok(reason));
+            assert_eq!(reason.known_before().known_before(), reason.known_before());
+            assert_eq!(reason.planned_status(), reason.known_before().planned_status());
+        }
+        assert_eq!(Reason::Suppressed.with_detail(Some("too_large")), Reason::Suppressed);
+        assert_eq!(Reason::ProviderRefused.with_detail(Some("of_a_newer_release")), Reason::ProviderRefused);
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Timestamp;
 use crate::excerpt::excerpt;
+use crate::{Reason, Timestamp};
 
 /// Longest provider code that is kept, in bytes.
 const MAX_CODE: usize = 100;
@@ -80,6 +80,9 @@ pub struct Answer {
     /// Effect of a failure on the provider's health.
     #[serde(default)]
     pub blame: Blame,
+    /// Reason why Tidings refused the message itself, without asking the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<Reason>,
 }
 
 /// Effect of a failure on the provider's health.
@@ -104,7 +107,23 @@ pub enum Blame {
 impl Answer {
     /// Creates an answer without segments.
     pub fn new(outcome: Outcome, code: impl Into<String>, message: impl Into<String>) -> Answer {
-        Answer { outcome, code: code.into(), message: message.into(), segments: None, blame: Blame::Usual }
+        let (code, message) = (code.into(), message.into());
+        Answer { outcome, code, message, segments: None, blame: Blame::Usual, refusal: None }
+    }
+
+    /// Creates the answer for a message that Tidings refuses without asking the provider.
+    pub fn refused(reason: Reason, code: impl Into<String>, message: impl Into<String>) -> Answer {
+        let answer = Answer::new(Outcome::Failed, code, message).sparing_provider();
+        Answer { refusal: Some(reason), ..answer }
+    }
+
+    /// Returns the reason to record for a delivery that ends with this answer and with `reason`, which follows from the outcome.
+    #[must_use]
+    pub fn reason(&self, reason: Option<Reason>) -> Option<Reason> {
+        match reason {
+            Some(Reason::ProviderRefused) => self.refusal.or(reason),
+            reason => reason,
+        }
     }
 
     /// Adds a note about the message as it was sent, before the provider's text, if the provider accepted the message or may have

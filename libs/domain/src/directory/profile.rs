@@ -7,7 +7,7 @@ mod patch;
 mod tokens;
 mod unproven;
 
-pub use address::{email, is_email, phone, push_targets};
+pub use address::{NoAddress, WrittenEmail, email, malformed, phone, push_targets};
 pub use change::{Author, Change, Refusal, merged, seen_by};
 pub use keys::{APP_KEY, check};
 pub use patch::{MAX_OPERATIONS, MAX_USER_OPERATIONS, MAX_WORK, Patch, PatchFailure};

@@ -188,7 +188,7 @@ pub struct ChunkPlanned {
 
 /// Data of `DeliverySettled`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "WrittenOutcome", into = "WrittenOutcome")]
 pub struct DeliverySettled {
     pub delivery_id: DeliveryId,
     pub channel: Channel,
@@ -200,6 +200,39 @@ pub struct DeliverySettled {
     pub reason: Option<Reason>,
     /// The provider that answered.
     pub provider: Option<String>,
+}
+
+/// [`DeliverySettled`] on the wire. The previous release reads `reason` and ignores `detail`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenOutcome {
+    delivery_id: DeliveryId,
+    channel: Channel,
+    user: UserNumber,
+    attempt: u32,
+    status: Status,
+    reason: Option<Reason>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    detail: Option<String>,
+    provider: Option<String>,
+}
+
+impl From<WrittenOutcome> for DeliverySettled {
+    fn from(written: WrittenOutcome) -> DeliverySettled {
+        let WrittenOutcome { delivery_id, channel, user, attempt, status, reason, detail, provider } =
+            written;
+        let reason = reason.map(|reason| reason.with_detail(detail.as_deref()));
+        DeliverySettled { delivery_id, channel, user, attempt, status, reason, provider }
+    }
+}
+
+impl From<DeliverySettled> for WrittenOutcome {
+    fn from(settled: DeliverySettled) -> WrittenOutcome {
+        let DeliverySettled { delivery_id, channel, user, attempt, status, reason, provider } = settled;
+        let detail = reason.and_then(Reason::detail).map(|detail| detail.as_str().to_owned());
+        let reason = reason.map(Reason::known_before);
+        WrittenOutcome { delivery_id, channel, user, attempt, status, reason, detail, provider }
+    }
 }
 
 impl DeliverySettled {

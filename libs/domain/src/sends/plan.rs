@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use crate::content::Object;
+use crate::profile::NoAddress;
 use crate::send::Recipient;
-use crate::{Channel, DeliveryId, DeliveryIds, Reason, SendId, UserNumber, profile};
+use crate::{Channel, DeliveryId, DeliveryIds, EmailAddress, Reason, SendId, UserNumber, profile};
 
 /// Facts that are common to all recipients of a send.
 #[derive(Clone, Debug)]
@@ -71,6 +72,32 @@ pub struct PlannedDelivery {
     pub target: String,
 }
 
+/// A target of a user on an external channel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The address, token or subscription in the form in which it is stored and sent to.
+    pub text: String,
+    /// The text in the user's profile, if it differs. The ids of deliveries are derived from it, because earlier releases stored
+    /// and sent to that text.
+    pub written: Option<String>,
+}
+
+impl Target {
+    /// Forms of the target in suppressions: this release's, and further ones that earlier releases wrote and that the database
+    /// cannot compare with it.
+    pub fn spellings(&self, channel: Channel) -> impl Iterator<Item = String> {
+        let address = (channel == Channel::Email).then(|| EmailAddress::parse(&self.text).ok()).flatten();
+        let unicode = address.and_then(|address| address.with_unicode_domain());
+        std::iter::once(self.text.clone()).chain(unicode)
+    }
+}
+
+impl From<String> for Target {
+    fn from(text: String) -> Target {
+        Target { text, written: None }
+    }
+}
+
 /// Targets that a provider reported dead.
 pub type SuppressedTargets = HashSet<(Channel, String)>;
 
@@ -95,10 +122,15 @@ pub fn decide_recipient(
             Err(reason) => decision.skips.push((channel, reason)),
             Ok(_) if channel == Channel::InApp => decision.in_app = true,
             Ok((person, targets)) => {
-                let delivery = |target: String| PlannedDelivery {
-                    id: facts.ids.derive(facts.send_id, person.number, channel, &target),
+                let delivery = |target: Target| PlannedDelivery {
+                    id: facts.ids.derive(
+                        facts.send_id,
+                        person.number,
+                        channel,
+                        target.written.as_ref().unwrap_or(&target.text),
+                    ),
                     channel,
-                    target,
+                    target: target.text,
                 };
                 decision.deliveries.extend(targets.into_iter().map(delivery));
             }
@@ -161,7 +193,7 @@ fn channel_targets<'a>(
     identifier: &str,
     person: Option<Person<'a>>,
     suppressed: &SuppressedTargets,
-) -> Result<(Person<'a>, Vec<String>), Reason> {
+) -> Result<(Person<'a>, Vec<Target>), Reason> {
     if facts.selected.is_some_and(|selected| !selected.contains(&channel)) {
         return Err(Reason::NotSelected);
     }
@@ -181,30 +213,39 @@ fn channel_targets<'a>(
     if channel == Channel::InApp {
         return Ok((person, Vec::new()));
     }
-    let mut targets = targets(channel, identifier, person.profile, person.endpoints);
-    if targets.is_empty() {
-        return Err(Reason::NoAddress);
-    }
-    targets.retain(|target| facts.is_served(channel, target));
+    let mut targets = targets(channel, identifier, person.profile, person.endpoints).map_err(Reason::from)?;
+    targets.retain(|target| facts.is_served(channel, &target.text));
     if targets.is_empty() {
         return Err(Reason::NoProvider);
     }
-    targets.retain(|target| !suppressed.contains(&(channel, target.clone())));
+    targets.retain(|target| !suppressed.contains(&(channel, target.text.clone())));
     if targets.is_empty() { Err(Reason::Suppressed) } else { Ok((person, targets)) }
 }
 
 /// Returns the user's targets on an external channel, without those longer than [`MAX_TARGET`](profile::MAX_TARGET).
-#[must_use]
-pub fn targets(channel: Channel, identifier: &str, profile: &Object, endpoints: &[String]) -> Vec<String> {
-    let mut targets: Vec<String> = match channel {
-        Channel::Email => profile::email(identifier, profile).map(str::to_owned).into_iter().collect(),
-        Channel::Sms => profile::phone(profile).map(str::to_owned).into_iter().collect(),
-        Channel::MobilePush => profile::push_targets(profile).collect(),
-        Channel::WebPush => endpoints.to_vec(),
+///
+/// # Errors
+/// Returns the reason if there is no target.
+pub fn targets(
+    channel: Channel,
+    identifier: &str,
+    profile: &Object,
+    endpoints: &[String],
+) -> Result<Vec<Target>, NoAddress> {
+    let mut targets: Vec<Target> = match channel {
+        Channel::Email => {
+            let found = profile::email(identifier, profile)?;
+            let text = found.address.to_string();
+            let written = (found.written != text).then(|| found.written.to_owned());
+            vec![Target { text, written }]
+        }
+        Channel::Sms => vec![profile::phone(profile)?.to_string().into()],
+        Channel::MobilePush => profile::push_targets(profile).map(Target::from).collect(),
+        Channel::WebPush => endpoints.iter().cloned().map(Target::from).collect(),
         _ => Vec::new(),
     };
-    targets.retain(|target| target.len() <= profile::MAX_TARGET);
-    targets
+    targets.retain(|target| target.text.len() <= profile::MAX_TARGET);
+    if targets.is_empty() { Err(NoAddress::Absent) } else { Ok(targets) }
 }
 
 #[cfg(test)]

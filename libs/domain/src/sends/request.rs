@@ -243,7 +243,7 @@ fn read_audience(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -
         let message = "sendTo is required and must name at least one recipient or topic";
         problems.push(Problem::new("sendTo.recipients", "required", message));
     }
-    let recipients = read_recipients(lists, count, problems);
+    let recipients = read_recipients(lists, count, strict, problems);
     topics::check_excluded(&exclude, &recipients, problems);
     Audience { recipients, topics, exclude, deprecated }
 }
@@ -251,6 +251,7 @@ fn read_audience(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -
 fn read_recipients(
     lists: Vec<(&'static str, Vec<Value>)>,
     count: usize,
+    strict: bool,
     problems: &mut Vec<Problem>,
 ) -> Vec<Recipient> {
     if count > MAX_RECIPIENTS {
@@ -263,14 +264,19 @@ fn read_recipients(
     let mut recipients = Vec::with_capacity(count);
     for (path, list) in lists {
         for (index, item) in list.into_iter().enumerate() {
-            let recipient = read_recipient(|| format!("{path}[{index}]"), item, problems);
+            let recipient = read_recipient(|| format!("{path}[{index}]"), item, strict, problems);
             recipients.extend(recipient.filter(|recipient| seen.insert(recipient.identifier.clone())));
         }
     }
     recipients
 }
 
-fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Problem>) -> Option<Recipient> {
+fn read_recipient(
+    path: impl Fn() -> String,
+    item: Value,
+    strict: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<Recipient> {
     match item {
         Value::String(text) if is_plain_identifier(&text) => Some(Recipient::plain(text)),
         Value::String(text) => check_identifier(&path(), text, problems).map(Recipient::plain),
@@ -287,6 +293,9 @@ fn read_recipient(path: impl Fn() -> String, item: Value, problems: &mut Vec<Pro
             }
             let pairs = fields.rest();
             profile::check(&path, &pairs, problems);
+            if strict {
+                problems.extend(profile::malformed(&path, &pairs));
+            }
             if json_size(&pairs) > MAX_PROFILE {
                 let message = format!("{path} is a profile of more than {MAX_PROFILE} bytes");
                 problems.push(Problem::new(&path, "too_long", message));

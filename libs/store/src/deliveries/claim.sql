@@ -42,14 +42,14 @@ WITH job AS (
   RETURNING d.*, (held.delivery).status = 'sending' AND (held.delivery).provider IS NOT NULL AND d.channel <> ALL ($6) AS takes_over
 )
 SELECT app_id AS "app_id!", id AS "id!", send_id AS "send_id!", user_number AS "user_number!", channel AS "channel!", status AS "status!",
-  reason, attempt AS "attempt!", provider, token, false AS "ours!", false AS "takes_over!", NULL::float8 AS wait
+  reason || coalesce(':' || detail, '') AS reason, attempt AS "attempt!", provider, token, false AS "ours!", false AS "takes_over!", NULL::float8 AS wait
 FROM ended
 UNION ALL
-SELECT app_id, id, send_id, user_number, channel, status, reason, attempt, provider, token, true, takes_over, NULL
+SELECT app_id, id, send_id, user_number, channel, status, reason || coalesce(':' || detail, ''), attempt, provider, token, true, takes_over, NULL
 FROM claimed
 UNION ALL
 SELECT (held.delivery).app_id, (held.delivery).id, (held.delivery).send_id, (held.delivery).user_number, (held.delivery).channel,
-  (held.delivery).status, (held.delivery).reason, (held.delivery).attempt, (held.delivery).provider, (held.delivery).token, false,
+  (held.delivery).status, (held.delivery).reason || coalesce(':' || (held.delivery).detail, ''), (held.delivery).attempt, (held.delivery).provider, (held.delivery).token, false,
   false, extract(epoch FROM (held.delivery).lease_until - clock_timestamp())::float8
 FROM held
 WHERE NOT EXISTS (SELECT FROM ended e WHERE (e.app_id, e.id) = (held.app_id, held.id))

@@ -279,7 +279,8 @@ impl Deliveries<'_> {
         }
         let rows = sqlx::query_as!(
             StateRow,
-            "SELECT app_id, id, send_id, user_number, channel, status, reason, attempt, provider
+            "SELECT app_id, id, send_id, user_number, channel, status,
+               reason || coalesce(':' || detail, '') AS reason, attempt, provider
              FROM delivery JOIN unnest($1::bigint[], $2::uuid[]) AS named (app_id, id) USING (app_id, id)",
             &app_id,
             &id
@@ -340,7 +341,7 @@ impl TryFrom<StateRow> for DeliveryState {
             user: UserNumber(row.user_number),
             channel: row.channel.parse()?,
             status: row.status.parse()?,
-            reason: row.reason.as_deref().map(str::parse).transpose()?,
+            reason: row.reason.as_deref().map(Reason::read).transpose()?,
             attempt: u32::try_from(row.attempt).unwrap_or_default(),
             provider: row.provider,
         })

@@ -11,7 +11,8 @@ WITH settled AS (
   ORDER BY d.app_id, d.id FOR UPDATE OF d
 )
 UPDATE delivery d SET status = CASE WHEN settled.stops THEN 'skipped' ELSE settled.status END,
-  reason = CASE WHEN settled.stops THEN 'recipient_erased' ELSE settled.reason END,
+  reason = CASE WHEN settled.stops THEN 'recipient_erased' ELSE split_part(settled.reason, ':', 1) END,
+  detail = nullif(split_part(settled.reason, ':', 2), ''),
   provider_id = CASE WHEN NOT settled.of_erased THEN settled.provider_id END,
   lease_until = NULL, calling = false,
   attempt = d.attempt + (settled.status = ANY($8) AND NOT settled.stops)::int,

@@ -2,7 +2,7 @@
 -- claims. Requires a valid claim and a user that is not erased. The caller passes the settlements that are not written here to the
 -- transaction with `settle.sql`. $15, $16: stream and job to store for a receipt, or NULL.
 WITH made AS (
-  UPDATE delivery d SET status = new.status, reason = new.reason, provider_id = new.provider_id, lease_until = NULL,
+  UPDATE delivery d SET status = new.status, reason = split_part(new.reason, ':', 1), detail = nullif(split_part(new.reason, ':', 2), ''), provider_id = new.provider_id, lease_until = NULL,
     calling = false, settled_at = now()
   FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::text[], $6::text[], $7::text[], $8::timestamptz[],
       $9::timestamptz[], $10::text[], $11::text[], $12::text[], $13::text[], $14::int[], $15::text[], $16::bytea[])

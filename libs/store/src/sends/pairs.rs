@@ -130,7 +130,7 @@ impl Sends<'_> {
                     target: row.target,
                     provider: row.provider,
                     status: parse(&row.status)?,
-                    reason: row.reason.as_deref().map(parse).transpose()?,
+                    reason: row.reason.as_deref().map(Reason::read).transpose()?,
                     planned_at: row.planned_at.map(Into::into),
                     settled_at: row.settled_at.map(Into::into),
                     attempts: Vec::new(),

@@ -21,10 +21,11 @@ CROSS JOIN LATERAL (
   WHERE p.in_app
   UNION ALL
   SELECT split_part(skip, ':', 1), coalesce($3::jsonb ->> split_part(skip, ':', 2), 'skipped'),
-         split_part(skip, ':', 2), NULL, NULL, NULL, turn.planned_at
+         coalesce((SELECT split_part(skip, ':', 2) || ':' || split_part(detail, ':', 2) FROM unnest(p.details) AS detail
+           WHERE split_part(detail, ':', 1) = split_part(skip, ':', 1)), split_part(skip, ':', 2)), NULL, NULL, NULL, turn.planned_at
   FROM unnest(p.skips) AS skip
   UNION ALL
-  SELECT d.channel, d.status, d.reason, d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider,
+  SELECT d.channel, d.status, d.reason || coalesce(':' || d.detail, ''), d.id, CASE WHEN e.user_number IS NULL THEN nullif(d.target, '') END, d.provider,
          d.settled_at
   FROM delivery d
   WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index

@@ -163,13 +163,16 @@ pub(crate) async fn write_recipients(
         identifiers = decision.identifier.as_str(),
         users = decision.user.map(|user| user.0),
         in_app = decision.in_app,
-        skips = skips_text(&decision.skips),
+        skips = texts(decision.skips.iter().map(|(channel, reason)| (channel, reason.known_before()))),
+        details = details_of(decision),
     }
     sqlx::query!(
-        "INSERT INTO planned_recipient (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)
-         SELECT app_id, send_id, turn, recipient_index, identifier, user_number, in_app, string_to_array(skips, ',')
-         FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bool[], $8::text[])
-           AS new (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips)",
+        "INSERT INTO planned_recipient (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips, details)
+         SELECT app_id, send_id, turn, recipient_index, identifier, user_number, in_app, string_to_array(skips, ','),
+           string_to_array(details, ',')
+         FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bool[], $8::text[],
+             $9::text[])
+           AS new (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips, details)",
         &apps,
         &sends,
         &chunks,
@@ -177,7 +180,8 @@ pub(crate) async fn write_recipients(
         &identifiers as &[&str],
         &users as &[Option<i64>],
         &in_app,
-        &skips
+        &skips,
+        &details as &[Option<String>]
     )
     .execute(connection)
     .await?;
@@ -255,15 +259,34 @@ async fn place_restored(
     Ok(())
 }
 
-fn skips_text(skips: &[(Channel, Reason)]) -> String {
-    let texts: Vec<_> = skips.iter().map(|(channel, reason)| format!("{channel}:{reason}")).collect();
+/// Writes channels and reasons in the form `channel:reason`, separated by commas.
+fn texts<'a>(reasons: impl Iterator<Item = (&'a Channel, Reason)>) -> String {
+    let texts: Vec<_> = reasons.map(|(channel, reason)| format!("{channel}:{reason}")).collect();
     texts.join(",")
 }
 
-/// Parses one element of `planned_recipient.skips`, which has the form `channel:reason`.
-pub(crate) fn read_skip(text: &str) -> Result<(Channel, Reason), Error> {
-    let (channel, reason) = text.split_once(':').ok_or_else(|| unreadable(format!("skip {text:?}")))?;
-    Ok((channel.parse().map_err(unreadable)?, reason.parse().map_err(unreadable)?))
+/// Writes the reasons of skips that the previous release cannot read.
+fn details_of(decision: &Decision) -> Option<String> {
+    let details = decision.skips.iter().filter_map(|(channel, reason)| Some((channel, reason.detail()?)));
+    Some(texts(details)).filter(|details| !details.is_empty())
+}
+
+/// Parses `planned_recipient.skips`, whose elements have the form `channel:reason`. `details` has elements of the same form for
+/// reasons that the previous release cannot read.
+pub(crate) fn read_skips(
+    skips: &[String],
+    details: Option<&[String]>,
+) -> Result<Vec<(Channel, Reason)>, Error> {
+    let split =
+        |text: &str| text.split_once(':').map(|(channel, reason)| (channel.to_owned(), reason.to_owned()));
+    let details: Vec<_> = details.unwrap_or_default().iter().filter_map(|text| split(text)).collect();
+    let read = |text: &String| {
+        let (channel, reason) = split(text).ok_or_else(|| unreadable(format!("skip {text:?}")))?;
+        let detail = details.iter().find(|(of, _)| *of == channel).map(|(_, detail)| detail.as_str());
+        let reason: Reason = reason.parse().map_err(unreadable)?;
+        Ok((channel.parse().map_err(unreadable)?, reason.with_detail(detail)))
+    };
+    skips.iter().map(read).collect()
 }
 
 fn unreadable(cause: impl std::fmt::Display) -> Error {

@@ -1,17 +1,15 @@
 //! Request bodies for Postmark's API.
 
 use domain::content::Object;
+use domain::provider_override;
 use lettre::Address;
 use serde_json::{Map, Value, json};
+use worker::ProviderKind as _;
 
+use super::send::Postmark;
 use super::settings::PostmarkSettings;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
-
-/// Members that the overrides of a send must not contain, in lower case. A send sets them through its own fields for
-/// sender, recipients and content.
-const OWNED: &[&str] =
-    &["from", "to", "cc", "bcc", "replyto", "subject", "textbody", "htmlbody", "headers", "attachments"];
 
 /// Builds the body of the request, and merges the send's overrides for this provider into it.
 pub(super) fn of(
@@ -82,7 +80,7 @@ fn attachments(letter: &Letter<'_>) -> Value {
 
 fn merge(body: &mut Map<String, Value>, overrides: Option<&Object>) -> Result<(), LetterError> {
     for (name, value) in overrides.into_iter().flatten().filter(|(name, _)| *name != "_config") {
-        if OWNED.contains(&name.to_ascii_lowercase().as_str()) {
+        if provider_override::refusal(Postmark::NAME, name, value).is_some() {
             return Err(LetterError::Member);
         }
         body.insert(name.clone(), value.clone());

@@ -1,6 +1,7 @@
 //! Tests of the email channel with the stand-ins for a mail server and Postmark.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agreement;
 mod answers;
 mod attachments;
 mod copies;

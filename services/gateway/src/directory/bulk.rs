@@ -49,6 +49,11 @@ struct UserAnswer {
     /// Problems that prevented the service from writing the user.
     #[schema(value_type = Vec<error::Problem>)]
     errors: Vec<Problem>,
+    /// Malformed addresses that were stored, to which nothing can be sent. Left out if there are none. With
+    /// `Prefer: handling=strict`, such a user is not written, and the problems are in `errors`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<error::Problem>>)]
+    warnings: Vec<Problem>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -65,6 +70,7 @@ struct Item {
     identifier: Option<String>,
     pairs: Object,
     problems: Vec<Problem>,
+    malformed: Vec<Problem>,
 }
 
 /// Creates users, or merges key-value pairs into their profiles.
@@ -138,7 +144,11 @@ fn read_item(path: String, item: Value, strict: bool) -> Item {
     if let Err(refusal) = profile::merged(&Object::new(), &pairs) {
         problems.push(problem(&path, &refusal));
     }
-    Item { path, identifier, pairs, problems }
+    let mut malformed = profile::malformed(&format!("{path}.profile"), &pairs);
+    if strict {
+        problems.append(&mut malformed);
+    }
+    Item { path, identifier, pairs, problems, malformed }
 }
 
 fn problem(path: &str, refusal: &Refusal) -> Problem {
@@ -159,6 +169,7 @@ impl Item {
             Some(MergeResult::Refused(refusal)) => (UserStatus::Error, vec![problem(&self.path, &refusal)]),
             None => (UserStatus::Error, self.problems),
         };
-        UserAnswer { identifier: self.identifier, status, errors }
+        let warnings = if errors.is_empty() { self.malformed } else { Vec::new() };
+        UserAnswer { identifier: self.identifier, status, errors, warnings }
     }
 }

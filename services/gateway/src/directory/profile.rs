@@ -7,6 +7,7 @@ use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, seen_b
 use serde_json::Value;
 
 use crate::access::caller::UserCaller;
+use crate::directory::malformed_address::{self, with_warnings};
 use crate::directory::users::read_pairs;
 use crate::gateway::Gateway;
 use crate::http::body::{Body, holder};
@@ -44,7 +45,8 @@ pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Resu
 /// The pairs replace existing keys; all other keys stay. `fcm` and `apns` are merged one level deeper: `token` is added to the
 /// list `tokens`, and the sent `tokens` are added to the existing ones. The service keeps the latest 50 tokens of each push
 /// service. Only the app's backend may set the key `app`; with other credentials the answer is 403 (`app_only`). A missing user
-/// is created.
+/// is created. An address that is malformed is stored, but nothing can be sent to it: the answer has a header `Warning` that names
+/// the field. With `Prefer: handling=strict`, the answer is 400 instead.
 #[utoipa::path(
     put,
     path = "/v3/profile",
@@ -60,10 +62,11 @@ pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Resu
 pub(crate) async fn merge(
     caller: UserCaller,
     gateway: Data<Gateway>,
+    handling: Handling,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let pairs = read_pairs(body.optional_json().await?)?;
-    write(&caller, &gateway, Change::Merge(pairs)).await
+    write(&caller, &gateway, Change::Merge(pairs), handling).await
 }
 
 /// Patches the profile.
@@ -71,6 +74,7 @@ pub(crate) async fn merge(
 /// An array is a JSON Patch (RFC 6902). The service applies all of its operations or none, and concurrent changes are not lost.
 /// It may have at most 100 operations, or 1,000 with the API secret, and the number of operations times the size of the profile
 /// in bytes must not exceed 1 MiB. An object is merged as PUT does. A missing user is created.
+/// Malformed addresses are treated as in PUT.
 #[utoipa::path(
     patch,
     path = "/v3/profile",
@@ -106,7 +110,7 @@ pub(crate) async fn change(
         }
         body => Change::Merge(read_pairs(body)?),
     };
-    write(&caller, &gateway, change).await
+    write(&caller, &gateway, change, handling).await
 }
 
 fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Result<Patch, Failure> {
@@ -120,8 +124,15 @@ fn read_patch(caller: &UserCaller, operations: Vec<Value>, strict: bool) -> Resu
     valid_or_problems(Some(patch), problems)
 }
 
-async fn write(caller: &UserCaller, gateway: &Gateway, change: Change) -> Result<HttpResponse, Failure> {
+async fn write(
+    caller: &UserCaller,
+    gateway: &Gateway,
+    change: Change,
+    handling: Handling,
+) -> Result<HttpResponse, Failure> {
+    let malformed = malformed_address::checked(change.malformed(), handling)?;
     let write =
         gateway.store.directory().change_profile(caller.app.id, &caller.user, change, caller.author());
-    Ok(HttpResponse::Ok().json(seen_by(database(write).await?.profile, caller.author())))
+    let profile = seen_by(database(write).await?.profile, caller.author());
+    Ok(with_warnings(HttpResponse::Ok().json(profile), &malformed))
 }

@@ -13,6 +13,7 @@ use store::directory::user::User;
 use utoipa::ToSchema;
 
 use crate::access::caller::AppCaller;
+use crate::directory::malformed_address::{self, with_warnings};
 use crate::gateway::Gateway;
 use crate::http::body::Body;
 use crate::http::cursor;
@@ -91,6 +92,9 @@ struct Listing<'a> {
 }
 
 /// Creates a user.
+///
+/// An address that is malformed is stored, but nothing can be sent to it: the answer has a header `Warning` that names the field.
+/// With `Prefer: handling=strict`, the answer is 400 instead.
 #[utoipa::path(
     post,
     path = "/v3/users",
@@ -121,8 +125,9 @@ pub(crate) async fn create(
         Some((identifier?, pairs))
     });
     let (identifier, pairs) = valid_or_problems(new, problems)?;
+    let malformed = malformed_address::checked(profile::malformed("profile", &pairs), handling)?;
     match database(gateway.store.directory().create_user(caller.app, &identifier, pairs)).await? {
-        Some(user) => Ok(answer(&user)),
+        Some(user) => Ok(with_warnings(answer(&user), &malformed)),
         None => {
             let message = "a user with this identifier already exists";
             Err(Failure::refused(StatusCode::CONFLICT, "user_exists", message))
@@ -131,6 +136,9 @@ pub(crate) async fn create(
 }
 
 /// Merges key-value pairs into a user's profile, and creates the user if missing.
+///
+/// An address that is malformed is stored, but nothing can be sent to it: the answer has a header `Warning` that names the field.
+/// With `Prefer: handling=strict`, the answer is 400 instead.
 #[utoipa::path(
     put,
     path = "/v3/users/{identifier}",
@@ -148,12 +156,15 @@ pub(crate) async fn merge(
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
+    handling: Handling,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let body = body.optional_json().await?;
     let identifier = id.user()?;
     let pairs = read_pairs(body)?;
-    Ok(answer(&database(gateway.store.directory().merge_user(caller.app, &identifier, pairs)).await?))
+    let malformed = malformed_address::checked(profile::malformed("", &pairs), handling)?;
+    let user = database(gateway.store.directory().merge_user(caller.app, &identifier, pairs)).await?;
+    Ok(with_warnings(answer(&user), &malformed))
 }
 
 /// Gets a user with profile and devices.

@@ -15,7 +15,7 @@ use crate::http::call::Calls;
 const ANY: HeaderValue = HeaderValue::from_static("*");
 /// Answer headers that scripts may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
-    "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow",
+    "X-Request-Id, Retry-After, RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset, Deprecation, Link, Allow, Warning",
 );
 /// Seconds for which a browser may cache the answer to a preflight request. Browsers allow no more.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("7200");

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::send::TemplateRef;
-use domain::{AppId, Problem, SendRequest};
+use domain::{AppId, Problem, SendRequest, provider_override};
 
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
@@ -12,7 +12,7 @@ use crate::sends::submission::Submission;
 
 impl Gateway {
     /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
-    /// topics; with `strict`, also the topics and the providers in `override`. It reads the template from the database and not from a cache, because the
+    /// topics; with `strict`, also the topics. It also checks the overrides for single providers against the kinds of these providers. It reads the template from the database and not from a cache, because the
     /// app may have created the template a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
@@ -30,8 +30,8 @@ impl Gateway {
             let unknown = database(self.store.directory().unknown_topics(*app, &send.topics)).await?;
             problems.extend(unknown.iter().map(|topic| unknown_topic(topic)));
         }
-        if submission.strict && !send.overrides.providers.is_empty() {
-            problems.extend(self.unknown_providers(*app, send).await?);
+        if !send.overrides.providers.is_empty() {
+            problems.extend(self.provider_problems(*app, send, submission.strict).await?);
         }
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
@@ -57,12 +57,27 @@ impl Gateway {
         Ok(unknown.map(unknown_recipient).collect())
     }
 
-    /// Returns a problem for each provider in `override` that the app does not have.
-    async fn unknown_providers(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
+    /// Returns the problems of `override` that depend on the app's providers: members that a provider's kind does not accept, and
+    /// with `strict` providers that the app does not have.
+    async fn provider_problems(
+        &self,
+        app: AppId,
+        send: &SendRequest,
+        strict: bool,
+    ) -> Result<Vec<Problem>, Failure> {
         let known = database(self.store.control().list_providers(app)).await?;
-        let named = send.overrides.providers.keys();
-        let unknown = named.filter(|named| known.iter().all(|provider| provider.identifier != **named));
-        Ok(unknown.map(|named| unknown_provider(named)).collect())
+        let mut problems = Vec::new();
+        for (named, members) in &send.overrides.providers {
+            match known.iter().find(|provider| provider.identifier == *named) {
+                Some(provider) => {
+                    let path = format!("override.{named}");
+                    provider_override::check(provider.channel, &provider.kind, &path, members, &mut problems);
+                }
+                None if strict => problems.push(unknown_provider(named)),
+                None => {}
+            }
+        }
+        Ok(problems)
     }
 }
 

@@ -3,24 +3,18 @@
 use bytes::Bytes;
 use domain::content::Object;
 use domain::excerpt::{Cut, Fitted, fitting};
-use domain::{Answer, Outcome};
+use domain::mobile_push::apns;
+use domain::{Answer, Problem, Reason};
 use serde_json::{Value, json};
 
 use crate::merge::merge;
-use crate::options::Message;
+use crate::options::{Message, PATH, unusable};
 use crate::own;
 
 /// Maximum payload of a push in bytes, except for a VoIP push.
 const LARGEST: usize = 4_096;
 /// Maximum payload of a VoIP push in bytes.
 const LARGEST_CALL: usize = 5_120;
-/// Maximum length of a collapse id in bytes.
-const LONGEST_COLLAPSE_ID: usize = 64;
-
-/// Headers that a send may override. It cannot override `apns-id` or the credential.
-const OPEN_HEADERS: [&str; 5] =
-    ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
-
 /// A push as APNs receives it.
 pub(super) struct Notification {
     pub(super) headers: Vec<(&'static str, String)>,
@@ -33,18 +27,13 @@ impl Notification {
     /// Builds the push of a message for the app with the bundle id `topic`. Shortens the message's body if the payload
     /// is too large. The error is an answer that fails the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
-        // The override `apns` has the format of FCM, with the members `headers` and `payload`. If the override has a
-        // member `aps` instead, the whole override is the payload.
-        let empty = Object::new();
-        let member = |name: &str| message.apns.get(name).and_then(Value::as_object).unwrap_or(&empty);
-        let over = if message.apns.contains_key("aps") { &message.apns } else { member("payload") };
-        let headers = headers(message, topic, member("headers"))?;
+        let (empty, options) = (Object::new(), &message.options);
+        let headers = headers(message, topic, apns::headers(&options.apns).unwrap_or(&empty))?;
+        let mut over = apns::payload(&options.apns).unwrap_or(&empty).clone();
         let is_call = headers.iter().any(|header| *header == ("apns-push-type", "voip".to_owned()));
         let largest = if is_call { LARGEST_CALL } else { LARGEST };
         let body = message.body.clone().unwrap_or_default();
-        let mut over = over.clone();
-        own::defend(&mut over, message)?;
-        own::check_links(&over)?;
+        own::defend(&mut over, message);
         let text = |body: &str| Value::Object(payload(message, body, &over)).to_string();
         match fitting(body, largest, |body| text(body).len()) {
             Some(Fitted { text: body, cut }) => {
@@ -52,31 +41,31 @@ impl Notification {
             }
             None => {
                 let problem = format!("without any body, the payload has more than {largest} bytes");
-                Err(Answer::new(Outcome::Failed, "too_large", problem))
+                Err(Answer::refused(Reason::TooLarge, "too_large", problem))
             }
         }
     }
 }
 
 fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'static str, String)>, Answer> {
-    let is_background = !message.is_shown() && message.content_available;
+    let options = &message.options;
+    let is_background = !message.is_shown() && options.content_available;
     let mut headers = vec![("apns-id", message.delivery.0.to_string())];
-    for name in OPEN_HEADERS {
-        let own = over.get(name).map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+    for name in apns::OPEN_HEADERS {
+        let own = over.get(name).map(apns::header_text);
         let value = own.or_else(|| match name {
             "apns-push-type" => Some(if is_background { "background" } else { "alert" }.to_owned()),
             // APNs rejects a background push with any priority other than 5.
-            "apns-priority" => Some(if message.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
+            "apns-priority" => Some(if options.is_urgent && !is_background { "10" } else { "5" }.to_owned()),
             "apns-expiration" => message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string()),
-            "apns-collapse-id" => message.collapse_id.clone(),
+            "apns-collapse-id" => options.collapse_id.clone(),
             _ => Some(topic.to_owned()),
         });
         let Some(value) = value else { continue };
-        let is_sound = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        let is_ours = name != "apns-topic" || value == topic || value.starts_with(&format!("{topic}."));
-        let is_short = name != "apns-collapse-id" || value.len() <= LONGEST_COLLAPSE_ID;
-        if !is_sound || !is_ours || !is_short {
-            return Err(Answer::new(Outcome::Failed, "options", format!("APNs does not accept this {name}")));
+        if name == "apns-topic" && value != topic && !value.starts_with(&format!("{topic}.")) {
+            let path = format!("{PATH}.apns.headers.{name}");
+            let message = format!("{path} must be the provider's topic {topic} or begin with it");
+            return Err(unusable(&[Problem::new(path, "invalid_header", message)]));
         }
         headers.push((name, value));
     }
@@ -84,6 +73,7 @@ fn headers(message: &Message, topic: &str, over: &Object) -> Result<Vec<(&'stati
 }
 
 fn payload(message: &Message, body: &str, over: &Object) -> Object {
+    let options = &message.options;
     let mut aps = Object::new();
     let mut set = |name: &str, value: Option<Value>| {
         if let Some(value) = value {
@@ -93,28 +83,28 @@ fn payload(message: &Message, body: &str, over: &Object) -> Object {
     if message.is_shown() {
         let lines = [
             ("title", message.title.as_deref()),
-            ("subtitle", message.subtitle.as_deref()),
+            ("subtitle", options.subtitle.as_deref()),
             ("body", Some(body).filter(|body| !body.is_empty())),
         ];
         let alert = lines.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?.into())));
         set("alert", Some(Value::Object(alert.collect())));
-        let sound = message.sound.as_deref().unwrap_or("default");
+        let sound = options.sound.as_deref().unwrap_or("default");
         set("sound", Some(sound).filter(|sound| !sound.is_empty()).map(Value::from));
     }
-    set("badge", message.badge.map(Value::from));
-    set("thread-id", message.thread_id.clone().map(Value::from));
-    set("category", message.category.clone().map(Value::from));
-    set("interruption-level", message.interruption_level.clone().map(Value::from));
+    set("badge", options.badge.map(Value::from));
+    set("thread-id", options.thread_id.clone().map(Value::from));
+    set("category", options.category.clone().map(Value::from));
+    set("interruption-level", options.interruption_level.clone().map(Value::from));
     // The app's notification service extension must download the image. iOS runs the extension only for mutable
     // content.
-    let is_mutable = message.mutable_content || message.image.is_some();
+    let is_mutable = options.mutable_content || options.image.is_some();
     set("mutable-content", is_mutable.then(|| json!(1)));
-    set("content-available", message.content_available.then(|| json!(1)));
+    set("content-available", options.content_available.then(|| json!(1)));
 
     let mut payload = Object::new();
     payload.insert("aps".to_owned(), Value::Object(aps));
     payload.insert("deliveryId".to_owned(), message.delivery.0.to_string().into());
-    let texts = [("url", &message.url), ("icon", &message.icon), ("image", &message.image)];
+    let texts = [("url", &message.url), ("icon", &message.icon), ("image", &options.image)];
     for (name, text) in texts {
         if let Some(text) = text {
             payload.insert(name.to_owned(), text.as_str().into());

@@ -4,8 +4,9 @@
 
 use domain::content::Object;
 use domain::excerpt::{Cut, Fitted, fitting};
+use domain::mobile_push::data::{as_texts, is_reserved_by_fcm};
 use domain::size::json_size;
-use domain::{Answer, Outcome};
+use domain::{Answer, Reason};
 use serde_json::{Value, json};
 
 use crate::merge::merge;
@@ -20,12 +21,12 @@ const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 /// Builds the message for a device token. Shortens its body if the message is too large. The error is an answer that
 /// fails the delivery permanently.
 pub(super) fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>), Answer> {
-    let data = data(message)?;
+    let data = data(message);
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
     let fitted = fitting(message.body.clone().unwrap_or_default(), LARGEST, size);
     let Some(Fitted { text: body, cut }) = fitted else {
         let problem = format!("without any body, notification and data have more than {LARGEST} bytes");
-        return Err(Answer::new(Outcome::Failed, "too_large", problem));
+        return Err(Answer::refused(Reason::TooLarge, "too_large", problem));
     };
     let mut made = Object::new();
     made.insert("token".to_owned(), token.into());
@@ -34,9 +35,9 @@ pub(super) fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>)
     }
     let parts = [
         ("data", data),
-        ("android", android(message)?),
-        ("apns", apns(message)?),
-        ("webpush", webpush(message)?),
+        ("android", android(message)),
+        ("apns", apns(message)),
+        ("webpush", webpush(message)),
     ];
     for (name, part) in parts {
         if !part.is_empty() {
@@ -50,108 +51,96 @@ fn notification(message: &Message, body: &str) -> Object {
     present([
         ("title", message.title.clone().map(Value::from)),
         ("body", Some(body).filter(|body| !body.is_empty()).map(Value::from)),
-        ("image", message.image.clone().map(Value::from)),
+        ("image", message.options.image.clone().map(Value::from)),
     ])
 }
 
-/// Builds the member `data`: the app's data, and the delivery's id, link and icon. FCM accepts only strings, so other
-/// values become JSON text, and `null` is left out. A key that FCM reserves fails the delivery.
-fn data(message: &Message) -> Result<Object, Answer> {
+/// Builds the member `data`: the app's data without the keys that FCM reserves, and the delivery's id, link and icon.
+fn data(message: &Message) -> Object {
     let mut given = message.data.clone();
-    own::defend(&mut given, message)?;
+    own::defend(&mut given, message);
     let mut data = present([
         ("deliveryId", Some(message.delivery.0.to_string().into())),
         ("url", message.url.clone().map(Value::from)),
         ("icon", message.icon.clone().map(Value::from)),
     ]);
-    for (key, value) in &given {
-        let is_reserved = matches!(key.as_str(), "from" | "message_type")
-            || key.starts_with("google")
-            || key.starts_with("gcm");
-        if is_reserved {
-            let problem = format!("FCM reserves data.{key}");
-            return Err(Answer::new(Outcome::Failed, "reserved_key", problem));
-        }
-        match value {
-            Value::Null => {}
-            Value::String(text) => drop(data.insert(key.clone(), text.as_str().into())),
-            other => drop(data.insert(key.clone(), other.to_string().into())),
-        }
-    }
-    Ok(data)
+    data.extend(as_texts(&given));
+    data
 }
 
-/// Returns the send's overrides for one platform, after checking their links. `data` lists the members that hold
-/// the app's data; the keys that Tidings sets are removed from these members.
-fn overlay(over: &Object, data: &[&str], message: &Message) -> Result<Object, Answer> {
+/// Returns the send's overrides for one platform. `data` lists the members that hold the app's data; the keys that Tidings sets and
+/// those that FCM reserves are removed from these members.
+fn overlay(over: &Object, data: &[&str], message: &Message) -> Object {
     let mut over = over.clone();
     for name in data {
         if let Some(Value::Object(data)) = over.get_mut(*name) {
-            own::defend(data, message)?;
+            own::defend(data, message);
+            data.retain(|key, _| !is_reserved_by_fcm(key));
         }
     }
-    own::check_links(&over)?;
-    Ok(over)
+    over
 }
 
-fn android(message: &Message) -> Result<Object, Answer> {
+fn android(message: &Message) -> Object {
+    let options = &message.options;
     let shown = present([
-        ("sound", message.sound.clone().filter(|sound| !sound.is_empty()).map(Value::from)),
-        ("click_action", message.category.clone().map(Value::from)),
-        ("tag", message.collapse_id.clone().map(Value::from)),
+        ("sound", options.sound.clone().filter(|sound| !sound.is_empty()).map(Value::from)),
+        ("click_action", options.category.clone().map(Value::from)),
+        ("tag", options.collapse_id.clone().map(Value::from)),
     ]);
     let mut android = present([
-        ("priority", Some(if message.is_urgent { "HIGH" } else { "NORMAL" }.into())),
+        ("priority", Some(if options.is_urgent { "HIGH" } else { "NORMAL" }.into())),
         ("ttl", message.lifetime().map(|seconds| format!("{}s", seconds.min(LONGEST_TTL)).into())),
-        ("collapse_key", message.collapse_id.clone().map(Value::from)),
+        ("collapse_key", options.collapse_id.clone().map(Value::from)),
         (
             "notification",
             Some(Value::Object(shown)).filter(|shown| *shown != json!({}) && message.is_shown()),
         ),
     ]);
-    merge(&mut android, &overlay(&message.android, &["data"], message)?);
-    Ok(android)
+    merge(&mut android, &overlay(&options.android, &["data"], message));
+    android
 }
 
 /// Builds the part of the message for iOS apps that use FCM.
-fn apns(message: &Message) -> Result<Object, Answer> {
+fn apns(message: &Message) -> Object {
+    let options = &message.options;
     let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
     let headers = present([
-        ("apns-priority", (!message.is_urgent).then(|| "5".into())),
+        ("apns-priority", (!options.is_urgent).then(|| "5".into())),
         ("apns-expiration", end.map(Value::from)),
-        ("apns-collapse-id", message.collapse_id.clone().map(Value::from)),
+        ("apns-collapse-id", options.collapse_id.clone().map(Value::from)),
     ]);
-    let is_mutable = message.mutable_content || message.image.is_some();
-    let sound = message.sound.clone().unwrap_or_else(|| "default".to_owned());
+    let is_mutable = options.mutable_content || options.image.is_some();
+    let sound = options.sound.clone().unwrap_or_else(|| "default".to_owned());
     let aps = present([
         ("sound", Some(sound).filter(|sound| !sound.is_empty() && message.is_shown()).map(Value::from)),
-        ("badge", message.badge.map(Value::from)),
-        ("thread-id", message.thread_id.clone().map(Value::from)),
-        ("category", message.category.clone().map(Value::from)),
-        ("interruption-level", message.interruption_level.clone().map(Value::from)),
+        ("badge", options.badge.map(Value::from)),
+        ("thread-id", options.thread_id.clone().map(Value::from)),
+        ("category", options.category.clone().map(Value::from)),
+        ("interruption-level", options.interruption_level.clone().map(Value::from)),
         ("mutable-content", is_mutable.then(|| json!(1))),
-        ("content-available", message.content_available.then(|| json!(1))),
+        ("content-available", options.content_available.then(|| json!(1))),
     ]);
     let full = |part: Object| Some(part).filter(|part| !part.is_empty()).map(Value::Object);
     let payload = full(aps).map(|aps| json!({"aps": aps}));
     let mut apns = present([("headers", full(headers)), ("payload", payload)]);
     // If the override has a member `aps`, the whole override is the payload, as in the kind `apns`.
-    if message.apns.contains_key("aps") {
-        let mut payload = message.apns.clone();
-        own::defend(&mut payload, message)?;
-        own::check_links(&payload)?;
+    if options.apns.contains_key("aps") {
+        let mut payload = options.apns.clone();
+        own::defend(&mut payload, message);
         merge(&mut apns, &present([("payload", Some(Value::Object(payload)))]));
     } else {
-        merge(&mut apns, &overlay(&message.apns, &["payload"], message)?);
+        merge(&mut apns, &overlay(&options.apns, &["payload"], message));
     }
-    Ok(apns)
+    apns
 }
 
-fn webpush(message: &Message) -> Result<Object, Answer> {
+fn webpush(message: &Message) -> Object {
+    let options = &message.options;
     let link = message.url.as_deref().filter(|url| url.starts_with("https://"));
     let mut webpush = present([("fcm_options", link.map(|link| json!({"link": link})))]);
-    merge(&mut webpush, &overlay(&message.webpush, &["data"], message)?);
-    Ok(webpush)
+    merge(&mut webpush, &overlay(&options.webpush, &["data"], message));
+    webpush
 }
 
 /// Builds an object from the members that have a value.

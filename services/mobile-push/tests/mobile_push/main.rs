@@ -1,6 +1,7 @@
 //! Tests of the mobile push channel with the stand-ins for APNs and FCM.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agreement;
 mod apns;
 mod apns_answers;
 mod content;

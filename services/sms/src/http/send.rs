@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::content::SmsContent;
 use domain::sms::segment::SegmentedText;
-use domain::{Answer, Outcome, Problem};
+use domain::{Answer, Outcome, Problem, Reason};
 use reqwest::Url;
 use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -101,7 +101,8 @@ async fn send(caller: &Caller, call: &Call<'_>, content: &SmsContent, settings: 
     let from = content.from.as_ref().or(settings.from.as_ref()).map_or("", String::as_str);
     let values = Values { to: number, text: &content.text, from, id: &id };
     let Ok(url) = Url::parse(&settings.url.render(values, in_url)) else {
-        return Answer::new(Outcome::Failed, "url", "the URL is not valid with the values of this message");
+        let message = "the URL is not valid with the values of this message";
+        return Answer::refused(Reason::InvalidContent, "url", message);
     };
     let mut request = caller.client().request(settings.method.clone(), url).headers(settings.headers.clone());
     if let Some(body) = &settings.body {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::content::SmsContent;
 use domain::sms::segment::{MOST_SEGMENTS, SegmentedText};
-use domain::{Answer, Outcome, Problem};
+use domain::{Answer, Outcome, Problem, Reason};
 use rusmpp::pdus::SubmitSm;
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
@@ -107,18 +107,12 @@ async fn send(
     segments: &SegmentedText<'_>,
 ) -> Answer {
     if segments.parts.len() > MOST_SEGMENTS {
-        return Answer::new(
-            Outcome::Failed,
-            "too_long",
-            format!("the text has more than {MOST_SEGMENTS} segments"),
-        );
+        let message = format!("the text has more than {MOST_SEGMENTS} segments");
+        return Answer::refused(Reason::TooLarge, "too_long", message);
     }
     let Some(parts) = submission::parts(session.settings(), call, content, segments) else {
-        return Answer::new(
-            Outcome::Failed,
-            "unsendable",
-            "the sender, the recipient or the text is not valid in SMPP",
-        );
+        let message = "the sender, the recipient or the text is not valid in SMPP";
+        return Answer::refused(Reason::InvalidContent, "unsendable", message);
     };
     let end = Instant::now() + limits.call;
     let total = parts.len();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use domain::content::SmsContent;
 use domain::sms::segment::SegmentedText;
 use domain::sms::twilio::{is_about_number, is_about_sender, outcome};
-use domain::{Answer, Outcome, Problem};
+use domain::{Answer, Outcome, Problem, Reason, provider_override};
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Url};
 use secrecy::ExposeSecret as _;
@@ -25,8 +25,6 @@ const VERSION: &str = "2010-04-01";
 /// Maximum time for which Twilio queues a message that it cannot send yet, in seconds.
 const LONGEST_VALIDITY: u64 = 14_400;
 const VALIDITY: &str = "ValidityPeriod";
-/// Parameters that the overrides of a send must not set.
-const RESERVED: [&str; 6] = ["To", "From", "Body", "MessagingServiceSid", "StatusCallback", "ApplicationSid"];
 const NO_BASE: &str = "settings.baseUrl cannot be extended with a path";
 /// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
@@ -95,7 +93,8 @@ async fn send(
     let extras = match extras(call) {
         Ok(extras) => extras,
         Err(member) => {
-            return Answer::new(Outcome::Failed, "override", format!("a send must not set {member}"));
+            let message = format!("a send must not set {member}");
+            return Answer::refused(Reason::InvalidContent, "override", message);
         }
     };
     let callback = public_url.filter(|_| settings.auth_token.is_some()).and_then(|url| callback(url, call));
@@ -116,7 +115,7 @@ async fn send(
 }
 
 /// Returns the send's Twilio parameters for this provider, such as `MaxPrice`. The error is the name of a parameter that a
-/// send must not set ([`RESERVED`]) or whose value is not a string, number or boolean.
+/// send must not set, or whose value is not a string, number or boolean.
 fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     let members = call.job.overrides.get(&call.provider.identifier).into_iter().flatten();
     let mut extras = Vec::new();
@@ -127,7 +126,7 @@ fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
             Value::Bool(flag) => flag.to_string(),
             _ => return Err(name.clone()),
         };
-        if RESERVED.iter().any(|reserved| reserved.eq_ignore_ascii_case(name)) {
+        if provider_override::refusal(Twilio::NAME, name, value).is_some() {
             return Err(name.clone());
         }
         extras.push((name.clone(), text));

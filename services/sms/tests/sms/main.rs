@@ -1,6 +1,7 @@
 //! Tests of the SMS channel with the stand-ins for Twilio, an HTTP API and a message centre.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agreement;
 mod fixture;
 mod http;
 mod http_codes;

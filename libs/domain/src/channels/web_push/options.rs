@@ -5,6 +5,8 @@ use serde_json::Value;
 use crate::Problem;
 use crate::content::Object;
 use crate::fields::Fields;
+use crate::overrides::PushOverride;
+use crate::size::json_size;
 use crate::text_enum::text_enum;
 
 /// Longest `Topic`, in bytes (RFC 8030, section 5.4).
@@ -24,6 +26,23 @@ text_enum! {
         Normal = "normal",
         /// The device's battery is low.
         High = "high",
+    }
+}
+
+/// Largest message without its body, in bytes. The rest of the 3,993 bytes that fit into an encrypted message is for what Tidings
+/// adds.
+pub const MAX_MESSAGE: usize = 3_480;
+
+/// Checks `override.channel.webPush`, whose location is `path`.
+pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
+    WebPushOptions::parse(push.options.clone(), path, problems);
+    let texts: usize = [&push.title, &push.icon, &push.url].into_iter().flatten().map(json_size).sum();
+    let size = texts + json_size(&push.data);
+    if size > MAX_MESSAGE {
+        let message = format!(
+            "{path} has {size} bytes without its body; at most {MAX_MESSAGE} fit into a message: shorten data"
+        );
+        problems.push(Problem::new(path, "too_long", message));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Writes to a profile, and the reasons for refusing them.
 
 use super::keys::{self, APP_KEY, RESERVED_KEY};
-use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, merge};
+use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, malformed, merge};
 use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
@@ -124,6 +124,16 @@ impl Change {
         after.extend(addresses.map(|(key, value)| (key.clone(), value.clone())));
         check_whole(&after)?;
         Ok(after)
+    }
+
+    /// Returns a problem for each malformed address that the change writes. The operations of a patch that copy or move values are
+    /// not followed.
+    #[must_use]
+    pub fn malformed(&self) -> Vec<Problem> {
+        match self {
+            Change::Merge(pairs) => malformed("", pairs),
+            Change::Patch(patch) => malformed("", &patch.written_pairs()),
+        }
     }
 
     /// Returns the effect of the change on the push tokens of the profile.

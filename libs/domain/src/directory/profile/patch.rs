@@ -89,6 +89,24 @@ impl Patch {
         })
     }
 
+    /// Returns the values that operations write to top-level keys.
+    pub(super) fn written_pairs(&self) -> Object {
+        let mut pairs = Object::new();
+        for operation in &self.0 {
+            let (PatchOperation::Add(AddOperation { path, value })
+            | PatchOperation::Replace(ReplaceOperation { path, value })) = operation
+            else {
+                continue;
+            };
+            match (path.first(), path.count(), value) {
+                (Some(key), 1, value) => drop(pairs.insert(key.decoded().into_owned(), value.clone())),
+                (None, _, Value::Object(members)) => pairs.clone_from(members),
+                _ => {}
+            }
+        }
+        pairs
+    }
+
     /// Applies all operations to a profile, and then brings its push tokens into the form that a merge produces.
     ///
     /// # Errors

@@ -30,12 +30,42 @@ pub struct ChunkDecisions {
 
 /// The decision for a recipient, without the deliveries, which are published as jobs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "WrittenShape", into = "WrittenShape")]
 pub struct Shape {
     /// True if the inbox gets an item.
     pub in_app: bool,
     /// The channels without a delivery or item, and the reasons.
     pub skips: Vec<(Channel, Reason)>,
+}
+
+/// [`Shape`] on the wire. The previous release reads `skips` and ignores `details`.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenShape {
+    in_app: bool,
+    skips: Vec<(Channel, Reason)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    details: Vec<(Channel, String)>,
+}
+
+impl From<WrittenShape> for Shape {
+    fn from(written: WrittenShape) -> Shape {
+        let WrittenShape { in_app, skips, details } = written;
+        let detail =
+            |channel| details.iter().find(|(of, _)| *of == channel).map(|(_, detail)| detail.as_str());
+        let skips = skips.into_iter().map(|(channel, reason)| (channel, reason.with_detail(detail(channel))));
+        Shape { in_app, skips: skips.collect() }
+    }
+}
+
+impl From<Shape> for WrittenShape {
+    fn from(Shape { in_app, skips }: Shape) -> WrittenShape {
+        let detail =
+            |(channel, reason): &(Channel, Reason)| Some((*channel, reason.detail()?.as_str().to_owned()));
+        let details = skips.iter().filter_map(detail).collect();
+        let skips = skips.into_iter().map(|(channel, reason)| (channel, reason.known_before())).collect();
+        WrittenShape { in_app, skips, details }
+    }
 }
 
 impl ChunkDecisions {
@@ -106,6 +136,16 @@ mod tests {
         assert!(
             decided.each().all(|(user, shape)| user.is_some() && shape.is_some_and(|shape| shape.in_app))
         );
+    }
+
+    #[test]
+    fn the_previous_release_reads_a_reason_that_it_does_not_know_as_one_that_it_knows() {
+        let shape = Shape { in_app: true, skips: vec![(Channel::Email, Reason::InvalidAddress)] };
+        let text = serde_json::to_string(&shape).unwrap();
+        let expected =
+            r#"{"inApp":true,"skips":[["email","no_address"]],"details":[["email","invalid_address"]]}"#;
+        assert_eq!(text, expected);
+        assert_eq!(serde_json::from_str::<Shape>(&text).unwrap(), shape);
     }
 
     #[test]

@@ -47,6 +47,39 @@ fn a_plain_send_uses_every_channel_with_a_provider_and_an_address() {
     assert_eq!(decision.skips, [(Channel::WebPush, Reason::NoAddress), (Channel::Sms, Reason::NoProvider)]);
 }
 
+fn planned(profile: &serde_json::Value) -> Decision {
+    let profile = profile.as_object().unwrap();
+    let person = Person { number: UserNumber(5), profile, turned_off: &[], endpoints: &[] };
+    let facts = facts(None, &[Channel::Email, Channel::Sms]);
+    decide_recipient(&facts, &Recipient::plain("ada".into()), Some(person), &SuppressedTargets::new())
+}
+
+#[test]
+fn addresses_are_normalised_and_a_malformed_one_has_its_own_reason() {
+    let decision =
+        planned(&json!({"email": " Ada@B\u{fc}cher.Example ", "phoneNumber": "+49 (0)151 123 456-78"}));
+    let targets: Vec<_> = decision.deliveries.iter().map(|delivery| delivery.target.as_str()).collect();
+    assert_eq!(targets, ["Ada@xn--bcher-kva.example", "+4915112345678"]);
+    let decision = planned(&json!({"email": "Ada <ada@x.example>", "phoneNumber": "0151 12345678"}));
+    assert_eq!(reason(&decision, Channel::Email), Some(Reason::InvalidAddress));
+    assert_eq!(reason(&decision, Channel::Sms), Some(Reason::InvalidAddress));
+    let decision = planned(&json!({"email": "", "name": "Ada"}));
+    assert_eq!(reason(&decision, Channel::Email), Some(Reason::NoAddress));
+    assert_eq!(reason(&decision, Channel::Sms), Some(Reason::NoAddress));
+}
+
+#[test]
+fn the_id_of_a_delivery_follows_from_the_text_that_earlier_releases_sent_to() {
+    let decision = planned(&json!({"email": "Ada@B\u{fc}cher.Example"}));
+    let before = DeliveryIds::Hashed.derive(
+        SendId(Uuid::from_u128(1)),
+        UserNumber(5),
+        Channel::Email,
+        "Ada@B\u{fc}cher.Example",
+    );
+    assert_eq!(decision.deliveries[0].id, before);
+}
+
 #[test]
 fn an_unknown_recipient_gets_nothing() {
     let decision = decide_recipient(
@@ -84,7 +117,7 @@ fn tokens_that_no_provider_serves_are_not_planned() {
 fn an_overlong_token_is_no_target() {
     let profile = json!({"fcm": {"tokens": ["a", "b".repeat(profile::MAX_TARGET)]}});
     let targets = targets(Channel::MobilePush, "ada", profile.as_object().unwrap(), &[]);
-    assert_eq!(targets, ["fcm:a"]);
+    assert_eq!(targets, Ok(vec!["fcm:a".to_owned().into()]));
 }
 
 #[test]

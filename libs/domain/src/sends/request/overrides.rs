@@ -1,6 +1,6 @@
 //! Reads and validates the member `override` of a send request.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
@@ -11,8 +11,9 @@ use crate::mail_header::{self, MAX_HEADER_NAME, Refusal};
 use crate::overrides::{EmailOverride, Overrides, PushOverride, SmsOverride};
 use crate::request::{MAX_MESSAGE, MAX_REFERENCE, MAX_TITLE};
 use crate::size::json_size;
-use crate::web_push::WebPushOptions;
-use crate::{Channel, Problem, profile};
+use crate::sms::segment::{MOST_SEGMENTS, SegmentedText};
+use crate::sms::sender::{SENDER, is_sender};
+use crate::{Channel, EmailAddress, Problem, mobile_push, web_push};
 
 /// Longest HTML or text of an email, in bytes.
 pub const MAX_EMAIL_PART: usize = 256 * 1024;
@@ -20,7 +21,7 @@ pub const MAX_EMAIL_PART: usize = 256 * 1024;
 pub const MAX_COPIES: usize = 50;
 /// Maximum number of additional headers of an email.
 pub const MAX_HEADERS: usize = 50;
-/// Longest value of a header, in bytes: the limit of a line (RFC 5322, section 2.1.1).
+/// Longest header with its name, in bytes: the limit of a line (RFC 5322, section 2.1.1).
 pub const MAX_HEADER_VALUE: usize = 998;
 /// Longest name of a sender, in bytes.
 pub const MAX_SENDER: usize = 255;
@@ -48,8 +49,11 @@ pub(super) fn read(
         overrides.mobile_push = mobile_push.map(|fields| read_push(fields, problems));
         let web_push = by_channel.object("webPush", problems);
         overrides.web_push = web_push.map(|fields| read_push(fields, problems));
-        if let Some(web_push) = &overrides.web_push {
-            WebPushOptions::parse(web_push.options.clone(), "override.channel.webPush", problems);
+        if let Some(push) = &overrides.mobile_push {
+            mobile_push::check(push, "override.channel.mobilePush", problems);
+        }
+        if let Some(push) = &overrides.web_push {
+            web_push::check(push, "override.channel.webPush", problems);
         }
         by_channel.finish(strict, problems);
     }
@@ -76,16 +80,26 @@ fn read_channels(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Vec
 }
 
 fn read_email(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> EmailOverride {
+    let from = read_address(&mut fields, "from", problems);
+    let from_name = fields.line("fromName", MAX_SENDER, problems);
+    let reply_to = read_address(&mut fields, "replyTo", problems);
+    let (cc, bcc) =
+        (read_addresses(&mut fields, "cc", problems), read_addresses(&mut fields, "bcc", problems));
+    let copies = cc.len() + bcc.len();
+    let mut seen = HashSet::new();
+    let mut distinct = |addresses: Vec<EmailAddress>| {
+        let new = addresses.into_iter().filter(|address| seen.insert(address.clone()));
+        new.map(|address| address.to_string()).collect()
+    };
     let options = EmailOptions {
-        from: read_address(&mut fields, "from", problems),
-        from_name: fields.line("fromName", MAX_SENDER, problems),
-        reply_to: read_address(&mut fields, "replyTo", problems),
-        cc: read_addresses(&mut fields, "cc", problems),
-        bcc: read_addresses(&mut fields, "bcc", problems),
+        from,
+        from_name,
+        reply_to,
+        cc: distinct(cc),
+        bcc: distinct(bcc),
         headers: read_headers(&mut fields, problems),
         attachments: Vec::new(),
     };
-    let copies = options.cc.len() + options.bcc.len();
     if copies > MAX_COPIES {
         let path = fields.path("cc");
         let message =
@@ -104,11 +118,11 @@ fn read_email(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> 
 
 fn read_address(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
     let value = fields.take(key)?;
-    check_address(&fields.path(key), value, problems)
+    check_address(&fields.path(key), value, problems).map(|address| address.to_string())
 }
 
 /// Reads one address or an array of addresses.
-fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<String> {
+fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<EmailAddress> {
     let path = fields.path(key);
     match fields.take(key) {
         None => Vec::new(),
@@ -129,14 +143,12 @@ fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -
     }
 }
 
-fn check_address(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<String> {
+fn check_address(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<EmailAddress> {
     match value {
-        Value::String(text) if profile::is_email(&text) => return Some(text),
-        Value::String(_) => {
-            let message =
-                format!("{path} must be an email address such as ada@example.com, without a name around it");
-            problems.push(Problem::new(path, "invalid_address", message));
-        }
+        Value::String(text) => match EmailAddress::parse(&text) {
+            Ok(address) => return Some(address),
+            Err(problem) => problems.push(Problem::new(path, "invalid_address", format!("{path} {problem}"))),
+        },
         _ => problems.push(Problem::new(path, "invalid_type", format!("{path} must be a string"))),
     }
     None
@@ -185,15 +197,18 @@ fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static s
             return Err(("not_allowed", "is a header that Tidings writes itself".to_owned()));
         }
         Some(Refusal::Relay) => {
-            return Err(("not_allowed", "is a header that controls the provider".to_owned()));
+            let demand =
+                "may be a command for the provider; name a header of your own X-App-… or X- with one word";
+            return Err(("not_allowed", demand.to_owned()));
         }
         None => {}
     }
     let Some(text) = value.as_str() else {
         return Err(("invalid_type", "must be a string".to_owned()));
     };
-    if text.len() > MAX_HEADER_VALUE {
-        let demand = format!("has {} bytes; at most {MAX_HEADER_VALUE} are allowed", text.len());
+    if !mail_header::fits_on_a_line(name, text) {
+        let size = name.len() + 2 + text.len();
+        let demand = format!("has {size} bytes with its name; at most {MAX_HEADER_VALUE} are allowed");
         return Err(("too_long", demand));
     }
     if text.chars().any(char::is_control) {
@@ -208,6 +223,19 @@ fn check_header<'a>(name: &str, value: &'a Value) -> Result<&'a str, (&'static s
 fn read_sms(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> SmsOverride {
     let text = fields.string("text", MAX_MESSAGE, problems);
     let from = fields.line("from", MAX_SENDER, problems);
+    if let Some(text) = &text {
+        let path = fields.path("text");
+        if text.trim().is_empty() {
+            problems.push(Problem::new(&path, "empty", format!("{path} must not be blank")));
+        } else if SegmentedText::of(text).parts.len() > MOST_SEGMENTS {
+            let message = format!("{path} has more than {MOST_SEGMENTS} segments");
+            problems.push(Problem::new(&path, "too_long", message));
+        }
+    }
+    if from.as_deref().is_some_and(|from| !is_sender(from)) {
+        let path = fields.path("from");
+        problems.push(Problem::new(&path, "invalid_sender", format!("{path} {SENDER}")));
+    }
     fields.finish(strict, problems);
     SmsOverride { text, from }
 }
@@ -251,7 +279,16 @@ fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
     let Some(mut config) = Fields::open(&path, config.clone(), problems) else { return };
     for key in config.keys() {
         match key.as_str() {
-            "from" | "fromName" => {
+            // An address or the sender of an SMS, depending on the provider, which the caller of this crate looks up.
+            "from" => {
+                let from = config.line(&key, MAX_SENDER, problems);
+                if from.is_some_and(|from| EmailAddress::parse(&from).is_err() && !is_sender(&from)) {
+                    let path = config.path(&key);
+                    let message = format!("{path} must be an email address or the sender of an SMS");
+                    problems.push(Problem::new(path, "invalid_sender", message));
+                }
+            }
+            "fromName" => {
                 config.line(&key, MAX_SENDER, problems);
             }
             "replyTo" => {

@@ -6,7 +6,11 @@ SELECT p.id, p.app_id, app.name AS "app_name?", p.send_id, p.delivery_id, p.user
   e.user_number IS NOT NULL AS "is_erased!",
   q.cancelled_at IS NOT NULL AS "is_cancelled!",
   coalesce(d.expires_at <= now(), false) AS "is_expired!",
-  s.target IS NOT NULL AS "is_suppressed!",
+  EXISTS (
+    SELECT FROM suppression s WHERE (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
+  ) OR d.channel = 'email' AND EXISTS (
+    SELECT FROM suppression s WHERE s.channel = 'email' AND (s.app_id, mailbox_key(s.target)) = (d.app_id, mailbox_key(d.target))
+  ) AS "is_suppressed!",
   EXISTS (
     SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)
       AND i.clicked_at IS NOT NULL
@@ -25,7 +29,6 @@ LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
 LEFT JOIN planned_recipient r ON (r.app_id, r.send_id, r.recipient_index) = (d.app_id, d.send_id, d.recipient_index)
 LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
 LEFT JOIN request q ON (q.app_id, q.send_id) = (p.app_id, p.send_id)
-LEFT JOIN suppression s ON (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
 WHERE ($1::bigint IS NULL OR p.app_id = $1) AND ($2::text[] IS NULL OR p.stream = ANY($2))
   AND ($3::uuid IS NULL OR p.delivery_id = $3) AND ($4::uuid IS NULL OR p.id = $4)
   AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))

@@ -134,7 +134,7 @@ async fn update_deliveries(
         token = settlement.token,
         attempt = number(settlement.attempt),
         status = state(settlement).0.as_str(),
-        reason = state(settlement).1.map(Reason::as_str),
+        reason = state(settlement).1.map(Reason::written),
         message_id = provider_id(&settlement.answer),
     }
     let rows = sqlx::query_file!(
@@ -144,7 +144,7 @@ async fn update_deliveries(
         &token,
         &attempt,
         &status as &[&str],
-        &reason as &[Option<&str>],
+        &reason as &[Option<String>],
         &message_id as &[Option<&str>],
         &Status::CONTINUED.map(Status::as_str) as &[&str],
         &Status::CORRECTABLE.map(Status::as_str) as &[&str]

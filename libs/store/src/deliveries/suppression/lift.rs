@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use domain::content::Object;
-use domain::{AppId, Channel, DeliveryId, Timestamp, profile};
+use domain::{AppId, Channel, DeliveryId, EmailAddress, Timestamp, profile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -52,7 +52,7 @@ struct Holder {
 
 impl Deliveries<'_> {
     /// Lifts the suppression of `target` and restores its removed token or subscription. `target` may be the full target, or
-    /// the id of the delivery that led to the suppression. Returns None if no such suppression exists.
+    /// the id of the delivery that led to the suppression. Lifts the suppressions of all spellings of an email address. Returns None if no such suppression exists.
     ///
     /// # Errors
     /// Returns an error and changes nothing if the database fails.
@@ -63,10 +63,15 @@ impl Deliveries<'_> {
         target: &str,
         actor: &str,
     ) -> Result<Option<LiftedSuppression>, Error> {
+        // An address may be given in any spelling. Its domain is stored as A-labels.
+        let address = (channel == Channel::Email).then(|| EmailAddress::parse(target).ok()).flatten();
+        let target = address.as_ref().map_or(target, EmailAddress::as_str);
         let mut transaction = self.0.begin().await?;
         let found = sqlx::query!(
             r#"SELECT target, delivery_id, pruned AS "pruned: Json<Pruned>" FROM suppression
-               WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4)"#,
+               WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4
+                 OR channel = 'email' AND mailbox_key(target) = mailbox_key($3))
+               ORDER BY target = $3 DESC LIMIT 1"#,
             app.0,
             channel.as_str(),
             target,
@@ -79,7 +84,8 @@ impl Deliveries<'_> {
         let pruned = row.pruned.map(|Json(pruned)| pruned);
         let mut profiles = lock_profiles(&mut transaction, app, pruned.as_ref()).await?;
         let deleted = sqlx::query!(
-            "DELETE FROM suppression WHERE app_id = $1 AND channel = $2 AND target = $3",
+            "DELETE FROM suppression WHERE app_id = $1 AND channel = $2
+               AND (target = $3 OR channel = 'email' AND mailbox_key(target) = mailbox_key($3))",
             app.0,
             channel.as_str(),
             &target

@@ -42,7 +42,7 @@ impl Restore {
             id = outcome.settled.delivery_id.0,
             attempt = number(outcome.settled.attempt),
             status = outcome.settled.status.as_str(),
-            reason = outcome.settled.reason.map(Reason::as_str),
+            reason = outcome.settled.reason.map(Reason::written),
             provider = outcome.settled.provider.as_deref(),
             settled_at = instant(outcome.at),
         }
@@ -52,7 +52,7 @@ impl Restore {
             &id,
             &attempt,
             &status as &[&str],
-            &reason as &[Option<&str>],
+            &reason as &[Option<String>],
             &provider as &[Option<&str>],
             &settled_at
         )

@@ -11,7 +11,8 @@ WITH new AS (
     WITH ORDINALITY AS found (app_id, id, attempt, status, reason, provider, settled_at, place)
   ORDER BY app_id, id, attempt DESC, rank DESC, place DESC
 ), changed AS (
-  UPDATE delivery d SET status = new.status, reason = new.reason,
+  UPDATE delivery d SET status = new.status, reason = split_part(new.reason, ':', 1),
+    detail = nullif(split_part(new.reason, ':', 2), ''),
     provider = coalesce(new.provider, d.provider), attempt = new.next_attempt,
     calling = new.status = 'sending', lease_until = NULL,
     settled_at = CASE WHEN new.status <> 'sending' THEN new.settled_at END

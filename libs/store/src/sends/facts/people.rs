@@ -1,7 +1,7 @@
 //! Facts about the users that are recipients: profiles, the channels that they turned off, web push endpoints and suppressed
 //! targets.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::content::Object;
 use domain::profile::{Author, Change, Unproven};
@@ -211,35 +211,47 @@ pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Fa
 }
 
 pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
-    let mut asked: (Vec<i64>, Vec<&str>, Vec<String>) = Default::default();
+    // Several spellings may be asked for one target.
+    let mut asked: HashMap<(i64, Channel, String), String> = HashMap::new();
     for (app, users) in &facts.users {
         for &channel in facts.provider_channels(*app) {
             for (identifier, (number, profile)) in users {
                 let endpoints = facts.endpoints(*app, *number);
-                for target in plan::targets(channel, identifier, profile, endpoints) {
-                    asked.0.push(app.0);
-                    asked.1.push(channel.as_str());
-                    asked.2.push(target);
+                for target in plan::targets(channel, identifier, profile, endpoints).unwrap_or_default() {
+                    let spellings = target.spellings(channel);
+                    asked.extend(spellings.map(|spelling| ((app.0, channel, spelling), target.text.clone())));
                 }
             }
         }
     }
-    if asked.0.is_empty() {
+    if asked.is_empty() {
         return Ok(());
     }
+    columns! { ((app, channel, spelling), _) in asked =>
+        apps = *app,
+        channels = channel.as_str(),
+        spellings = spelling.as_str(),
+    }
     let rows = sqlx::query!(
-        "SELECT app_id, channel, target FROM suppression
+        r#"SELECT app_id AS "app_id!", channel AS "channel!", target AS "target!" FROM suppression
          JOIN unnest($1::bigint[], $2::text[], $3::text[]) AS asked (app_id, channel, target)
-           USING (app_id, channel, target)",
-        &asked.0,
-        &asked.1 as &[&str],
-        &asked.2
+           USING (app_id, channel, target)
+         UNION
+         SELECT asked.app_id, asked.channel, asked.target FROM suppression s
+         JOIN unnest($1::bigint[], $2::text[], $3::text[]) AS asked (app_id, channel, target)
+           ON (s.app_id, mailbox_key(s.target)) = (asked.app_id, mailbox_key(asked.target))
+         WHERE s.channel = 'email' AND asked.channel = 'email'"#,
+        &apps,
+        &channels as &[&str],
+        &spellings as &[&str]
     )
     .fetch_all(connection)
     .await?;
     for row in rows {
         let Ok(channel) = row.channel.parse::<Channel>() else { continue };
-        facts.suppressed.entry(AppId(row.app_id)).or_default().insert((channel, row.target));
+        if let Some(target) = asked.get(&(row.app_id, channel, row.target)) {
+            facts.suppressed.entry(AppId(row.app_id)).or_default().insert((channel, target.clone()));
+        }
     }
     Ok(())
 }

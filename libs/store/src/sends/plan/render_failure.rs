@@ -43,7 +43,9 @@ impl Sends<'_> {
         }
         let rows = sqlx::query_as!(
             StateRow,
-            "SELECT app_id, id, send_id, user_number, channel, status, reason, attempt, provider FROM delivery d
+            "SELECT app_id, id, send_id, user_number, channel, status,
+               reason || coalesce(':' || detail, '') AS reason, attempt, provider
+             FROM delivery d
              WHERE (d.app_id, d.send_id, d.recipient_index, d.channel) IN (
                  SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::text[])
                ) AND d.attempt = 1 AND (d.status = $5 OR d.status = $6 AND d.reason = $7)

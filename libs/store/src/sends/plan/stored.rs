@@ -7,7 +7,7 @@ use domain::send::CHUNK_RECIPIENTS;
 use domain::{DeliveryId, Expansion, Reason, Status, UserNumber};
 use sqlx::types::Json;
 
-use super::{Decisions, Freeze, number, read_skip, unreadable};
+use super::{Decisions, Freeze, number, read_skips, unreadable};
 use crate::Error;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
@@ -23,7 +23,7 @@ impl Freeze<'_> {
             return Ok(Vec::new());
         };
         let rows = sqlx::query!(
-            "SELECT recipient_index, identifier, user_number, in_app, skips FROM planned_recipient
+            "SELECT recipient_index, identifier, user_number, in_app, skips, details FROM planned_recipient
              WHERE app_id = $1 AND send_id = $2 AND recipient_index >= $3 AND recipient_index < $4 ORDER BY recipient_index",
             chunk.app.0,
             chunk.send_id.0,
@@ -40,7 +40,7 @@ impl Freeze<'_> {
                     user: row.user_number.map(UserNumber),
                     in_app: row.in_app,
                     deliveries: waiting.remove(&row.recipient_index).unwrap_or_default(),
-                    skips: row.skips.iter().map(|skip| read_skip(skip)).collect::<Result<_, _>>()?,
+                    skips: read_skips(&row.skips, row.details.as_deref())?,
                 };
                 Ok((u32::try_from(row.recipient_index).unwrap_or_default(), decision))
             })

@@ -1,6 +1,7 @@
 //! Suppression of dead targets: tokens and subscriptions are removed and restored, and nothing is sent to dead targets.
 
 mod races;
+mod spellings;
 
 use std::time::Duration;
 
