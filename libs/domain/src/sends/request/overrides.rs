@@ -87,9 +87,9 @@ fn read_email(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> 
         (read_addresses(&mut fields, "cc", problems), read_addresses(&mut fields, "bcc", problems));
     let copies = cc.len() + bcc.len();
     let mut seen = HashSet::new();
-    let mut distinct = |addresses: Vec<EmailAddress>| {
-        let new = addresses.into_iter().filter(|address| seen.insert(address.clone()));
-        new.map(|address| address.to_string()).collect()
+    let mut distinct = |addresses: Vec<(EmailAddress, String)>| {
+        let new = addresses.into_iter().filter(|(address, _)| seen.insert(address.clone()));
+        new.map(|(_, text)| text).collect()
     };
     let options = EmailOptions {
         from,
@@ -118,11 +118,11 @@ fn read_email(mut fields: Fields, strict: bool, problems: &mut Vec<Problem>) -> 
 
 fn read_address(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
     let value = fields.take(key)?;
-    check_address(&fields.path(key), value, problems).map(|address| address.to_string())
+    check_address(&fields.path(key), value, problems).map(|(_, text)| text)
 }
 
 /// Reads one address or an array of addresses.
-fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<EmailAddress> {
+fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<(EmailAddress, String)> {
     let path = fields.path(key);
     match fields.take(key) {
         None => Vec::new(),
@@ -143,10 +143,11 @@ fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -
     }
 }
 
-fn check_address(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<EmailAddress> {
+/// Returns the address, and its text as given, which is parsed again when it is sent.
+fn check_address(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<(EmailAddress, String)> {
     match value {
         Value::String(text) => match EmailAddress::parse(&text) {
-            Ok(address) => return Some(address),
+            Ok(address) => return Some((address, text.trim().to_owned())),
             Err(problem) => problems.push(Problem::new(path, "invalid_address", format!("{path} {problem}"))),
         },
         _ => problems.push(Problem::new(path, "invalid_type", format!("{path} must be a string"))),
