@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use std::collections::BTreeMap;
 
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der, PublicKeyX509Der};

@@ -225,7 +225,7 @@ fn messages_are_bounded_and_do_not_name_the_recipient() {
     let refused = Err(Failure::Refused { stage: At::Rcpt, reply: Reply { code: 550, text: words } });
     let message = answer(&refused, &[TO]).message;
     assert!(message.starts_with("5.1.1 <[recipient]>: unknown, [recipient] xxx"), "{message}");
-    assert_eq!(message.chars().count(), 500);
+    assert!(message.len() <= 500 && message.ends_with("xxx…"), "{message}");
 }
 
 #[test]

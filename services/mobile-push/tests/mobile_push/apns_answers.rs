@@ -119,5 +119,6 @@ async fn the_recorded_text_does_not_contain_the_token() {
     pusher.server.script(Rule::answer(refusal(400, &format!("Odd {PHONE}\r\n{}", "x".repeat(900)), None)));
     let answer = pusher.send(PHONE).await;
     assert!(answer.message.starts_with("Odd [recipient]xxx"), "{answer:?}");
-    assert_eq!((answer.message.chars().count(), answer.code.contains(PHONE)), (500, false));
+    assert!(answer.message.len() <= 500 && answer.message.ends_with("xxx…"), "{answer:?}");
+    assert!(!answer.code.contains(PHONE));
 }

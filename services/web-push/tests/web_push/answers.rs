@@ -150,7 +150,7 @@ async fn the_recorded_text_is_limited_and_does_not_identify_the_browser() {
     let answer = world.send(&browser).await;
     assert!(answer.message.contains("no [endpoint]"), "{}", answer.message);
     assert!(!answer.message.contains(&path[6..]), "{}", answer.message);
-    assert_eq!(answer.message.chars().count(), 500);
+    assert!(answer.message.len() <= 500 && answer.message.ends_with('…'), "{answer:?}");
 }
 
 #[test]

@@ -158,6 +158,7 @@ fn before_proof(failure: Failure) -> Failure {
         Failure::Limited { .. }
         | Failure::Unavailable { .. }
         | Failure::Full { .. }
+        | Failure::QuotaReached { .. }
         | Failure::Defect(_)
         | Failure::Refused { status: StatusCode::REQUEST_TIMEOUT, .. } => failure,
         Failure::Invalid(_) | Failure::Refused { .. } | Failure::Method(_) => unproven(),
