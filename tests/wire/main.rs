@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod mail;
+mod mail_servers;
 mod python;
 mod sms;
 mod web_push;

@@ -10,6 +10,7 @@ mod figures;
 #[expect(unreachable_pub, reason = "a module of local-servers")]
 mod installed;
 mod interrupt;
+mod mail_servers;
 mod node;
 mod overload;
 mod provision;

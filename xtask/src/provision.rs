@@ -87,7 +87,7 @@ pub(crate) fn pgbouncer() -> anyhow::Result<()> {
 }
 
 /// Finds a program. If it is missing, installs it.
-fn program(
+pub(crate) fn program(
     name: &str,
     find: impl Fn() -> anyhow::Result<PathBuf>,
     install: impl FnOnce(&dyn Fn() -> bool) -> bool,

@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use crate::containers::Container;
 use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
-use crate::{node, python, steps};
+use crate::{mail_servers, node, python, steps};
 
 /// Variable that names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
@@ -25,7 +25,8 @@ const SPACE_MEBIBYTES: u64 = 4096;
 /// TIDINGS_TEST_DATABASE_URL names a running one) and stops it afterwards. Uses cargo-nextest if it is installed, otherwise
 /// `cargo test`. TIDINGS_TEST_NATS_SERVER may name another nats-server program. Tests of messages on the wire need Python
 /// packages, which are downloaded into the target directory, unless TIDINGS_TEST_PYTHON names a Python that has them. Tests of
-/// the service worker need Chromium, which is also found or installed.
+/// the service worker need Chromium, which is also found or installed. Tests with mail servers need Debian and root; the servers are
+/// unpacked below `.tidings/tools`, but not installed.
 ///
 /// With TIDINGS_TEST_SERVERS=docker, the PostgreSQL of the run and every nats-server run in containers, in the versions of
 /// docker-compose.yml. This needs Linux and a Docker engine on this machine. Tests that stop or kill PostgreSQL still start the
@@ -74,6 +75,11 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         && let Err(error) = provision::chromium()
     {
         steps::say(&format!("the tests in a browser will fail: {error:#}"));
+    }
+    if runs_the_suite(&arguments.passed_on)
+        && let Err(error) = mail_servers::unpacked()
+    {
+        steps::say(&format!("the tests with mail servers will fail: {error:#}"));
     }
     steps::say("building the programs that tests start");
     steps::run(steps::cargo().arg("build").args(programs(&arguments.passed_on)).args(extra))?;

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    PKCS_RSA_SHA256, RsaKeySize,
+};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
@@ -32,10 +35,21 @@ impl Authority {
     /// # Errors
     /// Returns an error if no random numbers are available.
     pub fn new() -> anyhow::Result<Authority> {
+        Authority::with(KeyPair::generate()?)
+    }
+
+    /// Creates an authority whose server certificate has an RSA key, for servers that know no other keys.
+    ///
+    /// # Errors
+    /// Returns an error if no random numbers are available.
+    pub fn rsa() -> anyhow::Result<Authority> {
+        Authority::with(KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?)
+    }
+
+    fn with(key: KeyPair) -> anyhow::Result<Authority> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
-        let key = KeyPair::generate()?;
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
         let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
         let server_pem = CertificatePem { certificate: certificate.pem(), key: key.serialize_pem() };

@@ -122,7 +122,11 @@ fn read_address(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> 
 }
 
 /// Reads one address or an array of addresses.
-fn read_addresses(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Vec<(EmailAddress, String)> {
+fn read_addresses(
+    fields: &mut Fields,
+    key: &str,
+    problems: &mut Vec<Problem>,
+) -> Vec<(EmailAddress, String)> {
     let path = fields.path(key);
     match fields.take(key) {
         None => Vec::new(),
