@@ -161,7 +161,9 @@ async fn hold(connection: &mut TcpStream, first: &[u8], more: &[u8]) -> std::io:
         if more.is_empty() {
             // The connection is closed or has an answer; otherwise it stays open.
             connection.readable().await?;
-            connection.read(&mut [0; 64]).await?;
+            if connection.read(&mut [0; 64]).await? == 0 {
+                return Ok(());
+            }
         } else if let Ok(written) = timeout(WRITTEN_WITHIN, connection.write_all(more)).await {
             written?;
         }

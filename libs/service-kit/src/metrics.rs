@@ -127,6 +127,7 @@ pub fn install() -> Result<(), MetricsError> {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).map_err(|error| error.to_string())?;
         let recorder = builder.install_recorder().map_err(|error| error.to_string())?;
         describe();
+        describe_work();
         Collector::default().describe();
         Ok(recorder)
     });
@@ -182,6 +183,10 @@ fn describe() {
         "Age of the oldest change not reported to live connections"
     );
     describe_counter!(INBOX_REMOVED, "Inbox items removed because of their age or number");
+}
+
+/// Describes the metrics of planning, deliveries and webhooks.
+fn describe_work() {
     describe_histogram!(
         ACCEPT_TO_PLAN_SECONDS,
         Unit::Seconds,

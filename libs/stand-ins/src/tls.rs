@@ -35,7 +35,7 @@ impl Authority {
     /// # Errors
     /// Returns an error if no random numbers are available.
     pub fn new() -> anyhow::Result<Authority> {
-        Authority::with(KeyPair::generate()?)
+        Authority::with(&KeyPair::generate()?)
     }
 
     /// Creates an authority whose server certificate has an RSA key, for servers that know no other keys.
@@ -43,15 +43,15 @@ impl Authority {
     /// # Errors
     /// Returns an error if no random numbers are available.
     pub fn rsa() -> anyhow::Result<Authority> {
-        Authority::with(KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?)
+        Authority::with(&KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?)
     }
 
-    fn with(key: KeyPair) -> anyhow::Result<Authority> {
+    fn with(key: &KeyPair) -> anyhow::Result<Authority> {
         let mut params = CertificateParams::new(Vec::new())?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate()?)?;
         let names = ["localhost", "127.0.0.1"].map(str::to_owned);
-        let certificate = CertificateParams::new(names)?.signed_by(&key, &issuer)?;
+        let certificate = CertificateParams::new(names)?.signed_by(key, &issuer)?;
         let server_pem = CertificatePem { certificate: certificate.pem(), key: key.serialize_pem() };
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -130,7 +130,7 @@ impl<'a> Letter<'a> {
 
     /// Headers (name and value) that mark the email as automatic, so that no program answers it (RFC 3834 section 5). Microsoft's
     /// servers use their own header. A header of the send replaces the one of the same name.
-    pub(crate) fn automatic_headers(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
+    pub(crate) fn automatic_headers(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_set = |name: &str| self.headers.iter().any(|(own, _)| own.eq_ignore_ascii_case(name));
         AUTOMATIC.into_iter().filter(move |(name, _)| !is_set(name))
     }

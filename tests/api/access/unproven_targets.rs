@@ -42,7 +42,8 @@ async fn the_first_write_with_a_proof_ends_what_a_stranger_registered() {
     let by_user = |user: &str, what: &str| {
         service.call(what).header("Authorization", &format!("Bearer {}", signer.token(&claims(&shop, user))))
     };
-    let writes: Vec<Box<dyn Fn(&str) -> Call>> = vec![
+    type Write<'a> = Box<dyn Fn(&str) -> Call + 'a>;
+    let writes: Vec<Write<'_>> = vec![
         Box::new(|user| service.by(&shop, &format!("PUT /v3/users/{user}")).json(&json!({"name": "Ada"}))),
         Box::new(|user| service.by(&shop, &format!("PUT /v3/users/{user}"))),
         Box::new(|user| {

@@ -46,8 +46,8 @@ pub(super) fn refused(body: &Value) -> Option<Response<Bytes>> {
     android(part("android"), &mut wrong);
     for key in part("data").keys() {
         if matches!(key.as_str(), "from" | "message_type")
-            || key.starts_with("google")
-            || key.starts_with("gcm")
+            || key.starts_with("google.")
+            || key.starts_with("gcm.notification.")
         {
             wrong.push(format!("message.data.{key}"));
         }

@@ -59,7 +59,7 @@ fn headers(letter: &Letter<'_>) -> Value {
     let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
     let unsubscribe_headers = letter.unsubscribe_headers();
     let all = own.into_iter().chain(unsubscribe_headers.iter().map(|(name, value)| (*name, value.as_str())));
-    all.chain(letter.automatic_headers().map(|(name, value)| (name, value)))
+    all.chain(letter.automatic_headers())
         .chain(letter.headers.iter().copied())
         .map(|(name, value)| json!({"Name": name, "Value": value}))
         .collect()

@@ -25,6 +25,7 @@ fn accepted(option: &str, value: &Value) -> Option<EmailContent> {
 }
 
 /// Every option of the channel, with good and bad values.
+#[allow(clippy::too_many_lines)]
 fn values() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     let good = [
         "ada@example.org",

@@ -54,7 +54,7 @@ pub(crate) async fn subscribe(
     let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
     match gateway.device_secret(&request, &caller, &device_id).await? {
         None => {
-            database(store.directory().subscribe(app, caller.writer(), &device_id, &subscription)).await?
+            database(store.directory().subscribe(app, caller.writer(), &device_id, &subscription)).await?;
         }
         Some(secret) => {
             let device = (device_id.as_str(), &secret[..]);

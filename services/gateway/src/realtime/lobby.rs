@@ -80,7 +80,9 @@ async fn pass_on(gateway: &Gateway, lobby: &mut Lobby) {
     for some in users.chunks(USERS) {
         match gateway.store.inbox().inbox_owners(some).await {
             Ok(owners) => {
-                owners.into_iter().for_each(|(app, name, user)| leave(gateway, lobby, (app, name), user))
+                for (app, name, user) in owners {
+                    leave(gateway, lobby, &(app, name), user);
+                }
             }
             Err(error) => {
                 tracing::warn!(%error, "cannot look for new users of live connections; retrying");
@@ -105,11 +107,11 @@ fn tend(lobby: &mut Lobby, now: Instant) {
 }
 
 /// Passes the connections of a user on. Those that the feed cannot receive now are passed on later.
-fn leave(gateway: &Gateway, lobby: &mut Lobby, name: (AppId, String), user: UserNumber) {
-    if let Some(connections) = lobby.get_mut(&name) {
+fn leave(gateway: &Gateway, lobby: &mut Lobby, name: &(AppId, String), user: UserNumber) {
+    if let Some(connections) = lobby.get_mut(name) {
         connections.retain(|connection| !gateway.leave_lobby(connection, user));
         if connections.is_empty() {
-            lobby.remove(&name);
+            lobby.remove(name);
         }
     }
 }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::fixture::{ANDROID, NOW, PHONE, PushWorld, content};
 
 /// Every option of the channel, with good and bad values.
+#[allow(clippy::too_many_lines)]
 fn values() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
     let long = || json!("x".repeat(2_049));
     let text = |name| (name, vec![json!("x"), json!(""), json!(null)], vec![json!(1), long()]);

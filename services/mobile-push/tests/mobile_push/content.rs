@@ -183,7 +183,7 @@ async fn members_for_android_apns_and_webpush_override_ours() {
 async fn a_key_that_fcm_reserves_is_left_out_and_similar_keys_are_sent() {
     let pusher = PushWorld::fcm().await;
     let data = json!({
-        "from": "x", "message_type": "x", "google.sent_time": "x", "gcm.n": "x", "googleMapsUrl": "m", "gcmKey": "k",
+        "from": "x", "message_type": "x", "google.sent_time": "x", "gcm.notification.n": "x", "googleMapsUrl": "m", "gcmKey": "k",
     });
     let data = data.as_object().unwrap().clone();
     assert_sent(&pusher.send_job(&pusher.job(ANDROID, PushContent { data, ..content() }), NOW).await);
@@ -196,7 +196,7 @@ async fn a_key_that_fcm_reserves_is_left_out_and_similar_keys_are_sent() {
 
 /// Overrides that try to replace the id, the link or the icon of the message.
 fn forging(url: &str) -> [Value; 4] {
-    let forged = json!({"deliveryId": "forged", "url": url, "icon": "data:text/html,x"});
+    let forged = json!({"deliveryId": "forged", "url": url, "icon": "https://evil.example/i.png"});
     [
         json!({"apns": {"payload": forged}}),
         json!({"apns": {"aps": {}, "deliveryId": "forged", "url": url}}),

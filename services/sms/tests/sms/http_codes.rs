@@ -21,7 +21,7 @@ fn answer(code: u16, body: &Value) -> Rule {
 }
 
 /// Creates a line whose settings have these members instead of those for codes.
-fn line(server: &SmsHttpStandIn, members: Value) -> Line {
+fn line(server: &SmsHttpStandIn, members: &Value) -> Line {
     let mut settings = http_settings(server);
     let all = settings.as_object_mut().unwrap();
     for member in ["idPointer", "codePointer", "codes"] {
@@ -40,7 +40,7 @@ async fn an_answer_that_the_codes_do_not_list_is_no_success() {
     let (server, _) = http().await;
     let codes_of_refusals = json!({"codePointer": "/code", "codes": {"0": "sent", "9": "pause_provider"}});
     for members in [only_zero(), codes_of_refusals] {
-        let line = line(&server, members);
+        let line = line(&server, &members);
         for (rule, code) in [
             (answer(200, &json!({"code": 4})), "4"),
             (answer(202, &json!({"code": "4", "id": "m-1"})), "4"),
@@ -59,7 +59,7 @@ async fn an_answer_that_the_codes_do_not_list_is_no_success() {
         server.script(answer(200, &json!({"code": 0})));
         assert_sent(&line.send(TO, "Hello").await);
     }
-    let line = line(&server, only_zero());
+    let line = line(&server, &only_zero());
     server.script(answer(200, &json!({"id": "m-1"})));
     assert_answer(&line.send(TO, "Hello").await, &Outcome::Unknown, "200");
 }
@@ -70,7 +70,7 @@ async fn the_settings_decide_on_other_codes_and_on_answers_without_a_code() {
     let mut members = only_zero();
     members["otherCodes"] = json!("retry");
     members["withoutCode"] = json!("failed");
-    let line = line(&server, members);
+    let line = line(&server, &members);
     for (rule, outcome, code) in [
         (answer(200, &json!({"code": 4})), Outcome::RETRY, "4"),
         (answer(200, &json!({"id": "m-1"})), Outcome::Failed, "200"),
@@ -81,7 +81,7 @@ async fn the_settings_decide_on_other_codes_and_on_answers_without_a_code() {
     }
     let mut repeatable = only_zero();
     repeatable["idempotent"] = json!(true);
-    let line = self::line(&server, repeatable);
+    let line = self::line(&server, &repeatable);
     server.script(answer(200, &json!({"code": 4})));
     assert_answer(&line.send(TO, "Hello").await, &Outcome::REPEAT, "4");
 }
@@ -103,13 +103,13 @@ async fn codes_of_refusals_leave_other_answers_to_the_id_or_the_status() {
         (json!({"idPointer": "/id", "requireId": true}), json!({"id": 7}), true),
     ] {
         server.script(answer(200, &body));
-        let got = line(&server, members.clone()).send(TO, "Hello").await;
+        let got = line(&server, &members).send(TO, "Hello").await;
         let has_sent = matches!(got.outcome, Outcome::Sent { .. });
         assert_eq!((has_sent, got.outcome == Outcome::Unknown), (is_sent, !is_sent), "{members} {body}");
     }
     for members in [refusals, with_id, json!({"idPointer": "/id"})] {
         server.script(text(200, PAGE));
-        let got = line(&server, members).send(TO, "Hello").await;
+        let got = line(&server, &members).send(TO, "Hello").await;
         assert_answer(&got, &Outcome::Unknown, "200");
     }
 }

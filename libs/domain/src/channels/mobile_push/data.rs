@@ -8,7 +8,9 @@ use crate::content::Object;
 /// (<https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>).
 #[must_use]
 pub fn is_reserved_by_fcm(key: &str) -> bool {
-    matches!(key, "from" | "message_type") || key.starts_with("google.") || key.starts_with("gcm.")
+    matches!(key, "from" | "message_type")
+        || key.starts_with("google.")
+        || key.starts_with("gcm.notification.")
 }
 
 /// Returns data in the form of FCM, which accepts only texts: other values become JSON text, and `null` is left out. Leaves out

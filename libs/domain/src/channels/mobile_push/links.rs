@@ -26,10 +26,10 @@ pub fn check(path: &str, members: &Object, problems: &mut Vec<Problem>) {
                 }
             }
             value if LINKS.contains(&lower.as_str()) && !is_sound_link(value) => {
-                problems.push(problem(&path))
+                problems.push(problem(&path));
             }
             value if IMAGES.contains(&lower.as_str()) && !is_sound_icon(value) => {
-                problems.push(problem(&path))
+                problems.push(problem(&path));
             }
             _ => {}
         }

@@ -147,7 +147,7 @@ mod tests {
     use super::super::Patch;
     use super::*;
 
-    fn object(value: Value) -> Object {
+    fn object(value: &Value) -> Object {
         value.as_object().cloned().unwrap()
     }
 
@@ -162,17 +162,17 @@ mod tests {
         author: Author,
         ends: bool,
     ) -> (Value, Unproven) {
-        let before = object(profile);
+        let before = object(&profile);
         let mut after = change.apply(&before, author).unwrap();
         let unproven = unproven.changed((&before, &mut after), &[change], author, ends);
         (Value::Object(after), unproven)
     }
 
-    fn merge(pairs: Value) -> Change {
+    fn merge(pairs: &Value) -> Change {
         Change::Merge(object(pairs))
     }
 
-    fn patch(operations: Value) -> Change {
+    fn patch(operations: &Value) -> Change {
         let mut problems = Vec::new();
         let patch = Patch::read(operations.as_array().cloned().unwrap(), 100, true, &mut problems);
         assert_eq!(problems, []);
@@ -183,21 +183,21 @@ mod tests {
     fn addresses_are_unproven_until_a_caller_with_a_proof_names_them() {
         let pairs = json!({"email": "a@b.c", "phone": "+4915112345678", "fcm": {"token": "t"}});
         let (profile, unproven) =
-            apply((json!({}), &Unproven::default()), &merge(pairs), Author::Claimed, false);
+            apply((json!({}), &Unproven::default()), &merge(&pairs), Author::Claimed, false);
         assert_eq!(unproven, set(&["email:a@b.c", "fcm:t", "sms:+4915112345678"]));
         // The same number under another key stays unproven.
         let (profile, unproven) = apply(
             (profile, &unproven),
-            &merge(json!({"phoneNumber": "+4915112345678"})),
+            &merge(&json!({"phoneNumber": "+4915112345678"})),
             Author::Claimed,
             false,
         );
         assert_eq!(unproven, set(&["email:a@b.c", "fcm:t", "sms:+4915112345678"]));
         let (profile, unproven) =
-            apply((profile, &unproven), &merge(json!({"email": "a@b.c"})), Author::User, false);
+            apply((profile, &unproven), &merge(&json!({"email": "a@b.c"})), Author::User, false);
         assert_eq!(unproven, set(&["fcm:t", "sms:+4915112345678"]));
         let (_, unproven) =
-            apply((profile, &unproven), &merge(json!({"phone": null})), Author::Claimed, false);
+            apply((profile, &unproven), &merge(&json!({"phone": null})), Author::Claimed, false);
         assert_eq!(unproven, set(&["fcm:t", "sms:+4915112345678"]), "phoneNumber still has it");
     }
 
@@ -207,20 +207,20 @@ mod tests {
         let unproven = set(&["email:eve@b.c", "fcm:eve", "sms:+1"]);
         let cases = [
             (
-                merge(json!({"name": "Ada"})),
+                merge(&json!({"name": "Ada"})),
                 json!({"name": "Ada", "app": {"x": 1}, "fcm": {"tokens": ["ada"], "lang": "en"}}),
             ),
             (
-                merge(json!({"phone": "+1", "fcm": {"token": "new"}})),
+                merge(&json!({"phone": "+1", "fcm": {"token": "new"}})),
                 json!({"phone": "+1", "app": {"x": 1}, "fcm": {"tokens": ["ada", "new"], "lang": "en"}}),
             ),
             (
-                patch(json!([{"op": "replace", "path": "/email", "value": "eve@b.c"}])),
+                patch(&json!([{"op": "replace", "path": "/email", "value": "eve@b.c"}])),
                 json!({"email": "eve@b.c", "app": {"x": 1}, "fcm": {"tokens": ["ada"], "lang": "en"}}),
             ),
             (
                 patch(
-                    json!([{"op": "test", "path": "/email", "value": "eve@b.c"}, {"op": "remove", "path": "/app"}]),
+                    &json!([{"op": "test", "path": "/email", "value": "eve@b.c"}, {"op": "remove", "path": "/app"}]),
                 ),
                 json!({"fcm": {"tokens": ["ada"], "lang": "en"}}),
             ),
