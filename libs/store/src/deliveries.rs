@@ -7,6 +7,7 @@ pub mod ledger;
 pub mod parked;
 pub mod receipt;
 pub mod redrive;
+mod renewal;
 pub mod settlement;
 pub mod suppression;
 pub mod timer;

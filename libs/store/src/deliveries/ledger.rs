@@ -216,38 +216,6 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Extends the leases of claims: they end after `lease` from now. Returns true for a claim that is still valid. A lease that has
-    /// ended is extended too, if no other worker has claimed the delivery since. Safe to repeat.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The leases may still have been extended.
-    pub async fn renew(self, claims: &[HeldClaim], lease: Duration) -> Result<Vec<bool>, Error> {
-        columns! { claim in claims =>
-            app_id = claim.app.0,
-            id = claim.delivery.0,
-            token = claim.token,
-        }
-        let renewed = sqlx::query_scalar!(
-            r#"WITH held AS (
-               SELECT d.app_id, d.id, claim.token
-               FROM delivery d JOIN unnest($1::bigint[], $2::uuid[], $3::uuid[]) AS claim (app_id, id, token)
-                 USING (app_id, id)
-               ORDER BY d.app_id, d.id FOR UPDATE OF d
-             )
-             UPDATE delivery d SET lease_until = clock_timestamp() + $4::float8 * interval '1 second'
-             FROM held WHERE (d.app_id, d.id) = (held.app_id, held.id) AND d.token = held.token AND d.status = 'sending'
-             RETURNING d.token AS "token!""#,
-            &app_id,
-            &id,
-            &token,
-            lease.as_secs_f64()
-        )
-        .fetch_all(&self.0.pool)
-        .await?;
-        let renewed: HashSet<Uuid> = renewed.into_iter().collect();
-        Ok(claims.iter().map(|claim| renewed.contains(&claim.token)).collect())
-    }
-
     /// Gives a claim back before the provider was called. The same attempt can then be claimed again: with any provider or, if the
     /// claim took over an expired one, with the recorded provider. Returns false, and changes nothing, if the claim is no longer
     /// valid or its call may have started. Safe to repeat.

@@ -8,11 +8,9 @@ use std::str::FromStr;
 const KNOWN: [(&str, bool); 7] = [
     // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
-    // Builds of Chromium without Google's keys, such as those of Linux distributions.
+    // Other names of the same service, which subscriptions of Chrome have too.
     ("jmt17.google.com", false),
-    // The preliminary version of the service for Chrome's first releases of a channel.
     ("fcm.google.com", false),
-    // Subscriptions of old releases of Chrome.
     ("android.googleapis.com", false),
     // Firefox.
     ("push.services.mozilla.com", true),
@@ -114,10 +112,13 @@ pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
 
 /// Splits the authority of a URL, which must not contain user information, into host and port.
 pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
-    match text.rsplit_once(':') {
-        // A colon before the bracket belongs to an IPv6 address.
-        Some((_, port)) if port.contains(']') => (text, None),
-        Some((host, port)) => (host, Some(port)),
+    let end = text.rfind(']').map_or(0, |end| end + 1);
+    let (_, rest) = text.split_at(end);
+    match rest.find(':') {
+        Some(colon) => {
+            let (host, port) = text.split_at(end + colon);
+            (host, port.strip_prefix(':'))
+        }
         None => (text, None),
     }
 }
