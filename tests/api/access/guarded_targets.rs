@@ -152,16 +152,10 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let taken = signed(connect(&service, &shop, "install-1", "phone", Some("adas"))).send().await;
     taken.fails(403, "address_guarded");
 
-    // A token that the backend adds stays in the profile next to the token of the device.
-    let put = json!({"fcm": {"tokens": ["proven"]}});
-    service.by(&shop, "PUT /v3/users/install-1").json(&put).send().await.is(200);
-    signed(connect(&service, &shop, "install-1", "phone", Some("proven"))).send().await.is(200);
-    signed(connect(&service, &shop, "install-1", "phone", Some("four"))).send().await.is(200);
-    assert_eq!(profile().await, json!({"fcm": {"tokens": ["proven", "four"]}}));
     let remove = || signed(service.of(&shop, "install-1", "DELETE /v3/devices/phone/pushToken"));
     remove().send().await.is(200);
     remove().send().await.fails(404, "not_found");
-    assert_eq!(profile().await, json!({"fcm": {"tokens": ["proven"]}}));
+    assert_eq!(profile().await, json!({}));
 
     // Web push subscriptions are guarded in the same way.
     let by_app = service.by(&shop, "POST /v3/devices/d/webPushSubscription?userIdentifier=ada");
@@ -172,6 +166,14 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     assert_eq!(read_user(&service, &shop, "ada").await["devices"][0]["webPush"], true);
     let remove = service.of(&shop, "install-1", "DELETE /v3/devices/phone/webPushSubscription");
     signed(remove).send().await.is(200);
+
+    // The first write with a proof ends the secret and what it registered.
+    signed(connect(&service, &shop, "install-1", "phone", Some("four"))).send().await.is(200);
+    let put = json!({"fcm": {"tokens": ["proven"]}});
+    service.by(&shop, "PUT /v3/users/install-1").json(&put).send().await.is(200);
+    let call = signed(connect(&service, &shop, "install-1", "phone", Some("five")));
+    call.send().await.fails(401, "invalid_device_secret");
+    assert_eq!(profile().await, json!({"fcm": {"tokens": ["proven"]}}));
 }
 
 #[tokio::test]
@@ -189,7 +191,7 @@ async fn a_call_with_a_proof_invalidates_the_device_secret() {
     connected.send().await.is(200);
     signed().send().await.fails(401, "invalid_device_secret");
     let profile = read_user(&service, &shop, "install-1").await["profile"].clone();
-    assert_eq!(profile, json!({"fcm": {"tokens": ["one", "two"]}}));
+    assert_eq!(profile, json!({"fcm": {"tokens": ["two"]}}), "no caller with a proof registered the first token");
     let digests = "SELECT coalesce(proof_digest::text, 'none') FROM device";
     assert_eq!(service.rows(digests).await, ["none"]);
     let stored = service.rows("SELECT device::text FROM device").await.concat();

@@ -52,7 +52,7 @@ struct UserAnswer {
     /// Malformed addresses that were stored, to which nothing can be sent. Left out if there are none. With
     /// `Prefer: handling=strict`, such a user is not written, and the problems are in `errors`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<error::Problem>>)]
+    #[schema(value_type = Vec<error::Problem>, required = false)]
     warnings: Vec<Problem>,
 }
 

@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Row] = &[
         calls: &["POST /v3/notifications?dryRun=true"],
         body: Some(send),
         has_fixed_members: true,
-        members: &["counts", "data", "more", "recipients"],
+        members: &["counts", "data", "ignored", "more", "recipients"],
         ..PLAIN
     },
     Row { calls: &["GET /v3/notifications"], by: USER, members: LIST, ..PLAIN },

@@ -8,8 +8,8 @@ SELECT p.id, p.app_id, app.name AS "app_name?", p.send_id, p.delivery_id, p.user
   coalesce(d.expires_at <= now(), false) AS "is_expired!",
   EXISTS (
     SELECT FROM suppression s WHERE (s.app_id, s.channel, s.target) = (d.app_id, d.channel, d.target)
-  ) OR d.channel = 'email' AND EXISTS (
-    SELECT FROM suppression s WHERE s.channel = 'email' AND (s.app_id, mailbox_key(s.target)) = (d.app_id, mailbox_key(d.target))
+  ) OR EXISTS (
+    SELECT FROM suppression s WHERE (s.app_id, mailbox_key(s.channel, s.target)) = (d.app_id, mailbox_key(d.channel, d.target))
   ) AS "is_suppressed!",
   EXISTS (
     SELECT FROM inbox_item i WHERE (i.app_id, i.send_id, i.user_number) = (d.app_id, d.send_id, d.user_number)

@@ -70,7 +70,7 @@ impl Deliveries<'_> {
         let found = sqlx::query!(
             r#"SELECT target, delivery_id, pruned AS "pruned: Json<Pruned>" FROM suppression
                WHERE app_id = $1 AND channel = $2 AND (target = $3 OR delivery_id = $4
-                 OR channel = 'email' AND mailbox_key(target) = mailbox_key($3))
+                 OR mailbox_key(channel, target) = mailbox_key($2, $3))
                ORDER BY target = $3 DESC LIMIT 1"#,
             app.0,
             channel.as_str(),
@@ -85,7 +85,7 @@ impl Deliveries<'_> {
         let mut profiles = lock_profiles(&mut transaction, app, pruned.as_ref()).await?;
         let deleted = sqlx::query!(
             "DELETE FROM suppression WHERE app_id = $1 AND channel = $2
-               AND (target = $3 OR channel = 'email' AND mailbox_key(target) = mailbox_key($3))",
+               AND (target = $3 OR mailbox_key(channel, target) = mailbox_key($2, $3))",
             app.0,
             channel.as_str(),
             &target

@@ -239,8 +239,7 @@ pub(super) async fn read_suppressions(connection: &mut PgConnection, facts: &mut
          UNION
          SELECT asked.app_id, asked.channel, asked.target FROM suppression s
          JOIN unnest($1::bigint[], $2::text[], $3::text[]) AS asked (app_id, channel, target)
-           ON (s.app_id, mailbox_key(s.target)) = (asked.app_id, mailbox_key(asked.target))
-         WHERE s.channel = 'email' AND asked.channel = 'email'"#,
+           ON (s.app_id, mailbox_key(s.channel, s.target)) = (asked.app_id, mailbox_key(asked.channel, asked.target))"#,
         &apps,
         &channels as &[&str],
         &spellings as &[&str]
