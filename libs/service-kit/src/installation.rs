@@ -62,12 +62,14 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
         .collect();
     store.database().record_streams(&streams).await?;
     check(store, &identities, &projected).await?;
-    record_log_store(store, log, partitions).await?;
     Ok(store.database().record_database().await?)
 }
 
 /// Finds and stores the number of bytes that the log can hold. If the log does not answer, the stored number stays.
-async fn record_log_store(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn record_log_store(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     match log.storable(&StreamName::all(partitions)).await {
         Ok(found) => Ok(store.database().record_log_store(found).await?),
         Err(error) => {

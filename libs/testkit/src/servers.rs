@@ -109,6 +109,7 @@ async fn try_prepare(config: &Config) -> anyhow::Result<()> {
     let log = connections::event_log(config, CONNECTED_WITHIN).await?;
     store.migrate().await.context("cannot create the schema")?;
     installation::prepare(&store, &log, config.streams.partitions).await?;
+    installation::record_log_store(&store, &log, config.streams.partitions).await?;
     store.close().await;
     Ok(())
 }

@@ -6,8 +6,12 @@ use base64::engine::general_purpose::STANDARD;
 /// Maximum length in octets of a word that is written literally. A line has at most 998 octets (RFC 5322 section
 /// 2.1.1), and a header cannot be folded within a word.
 const LONGEST_WORD: usize = 900;
-/// Maximum number of octets that one encoded word encodes. The word then has at most 75 characters.
-const CHUNK: usize = 45;
+/// Longest line with an encoded word, in characters (RFC 2047 section 2).
+const LONGEST_LINE: usize = 76;
+/// Characters of an encoded word in addition to its base64 text.
+const FRAME: usize = "=?utf-8?b??=".len();
+/// Longest character in UTF-8, in octets.
+const LONGEST_CHARACTER: usize = 4;
 
 /// Returns true if a value has control characters, a word that does not fit on a line, or characters that programs would read as
 /// an encoded word, although they are meant literally (RFC 2047 section 6.2).
@@ -17,16 +21,26 @@ pub(crate) fn needed(value: &str) -> bool {
         || value.len() > LONGEST_WORD && value.split(' ').any(|word| word.len() > LONGEST_WORD)
 }
 
-/// Encodes the whole value as encoded words, one per line.
-pub(crate) fn encode(value: &str) -> String {
-    let mut lines = Vec::with_capacity(value.len() / CHUNK + 1);
+/// Encodes the whole value as encoded words, one per line, for a header of this name.
+pub(crate) fn encode(header: &str, value: &str) -> String {
+    let mut out = String::with_capacity(value.len() * 2);
+    let mut taken = header.len() + ": ".len();
     let mut rest = value;
     while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(rest.floor_char_boundary(CHUNK));
-        lines.push(format!("=?utf-8?b?{}?=", STANDARD.encode(chunk)));
-        rest = after;
+        let room = LONGEST_LINE.saturating_sub(taken + FRAME) / 4 * 3;
+        if room >= LONGEST_CHARACTER {
+            let (chunk, after) = rest.split_at(rest.floor_char_boundary(room));
+            out.push_str("=?utf-8?b?");
+            STANDARD.encode_string(chunk, &mut out);
+            out.push_str("?=");
+            rest = after;
+        }
+        if !rest.is_empty() {
+            out.push_str("\r\n ");
+        }
+        taken = " ".len();
     }
-    lines.join("\r\n ")
+    out
 }
 
 /// Maximum number of octets that one section of an extended parameter encodes. Its line then has at most 76 characters.

@@ -121,7 +121,7 @@ fn mailboxes(addresses: &[Address]) -> Mailboxes {
 /// programs decode encoded words too.
 fn literal_name(headers: &mut Headers, header: HeaderName, mailbox: &Mailbox) {
     let Some(name) = mailbox.name.as_ref().filter(|name| encoded_words::needed(name)) else { return };
-    let encoded = format!("{}\r\n <{}>", encoded_words::encode(name), mailbox.email);
+    let encoded = format!("{}\r\n <{}>", encoded_words::encode(&header, name), mailbox.email);
     headers.insert_raw(HeaderValue::dangerous_new_pre_encoded(header, mailbox.to_string(), encoded));
 }
 
@@ -129,7 +129,7 @@ fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), LetterEr
     let name = HeaderName::new_from_ascii(name.to_owned()).map_err(|_| LetterError::Header)?;
     let value = value.to_owned();
     headers.insert_raw(if encoded_words::needed(&value) {
-        let encoded = encoded_words::encode(&value);
+        let encoded = encoded_words::encode(&name, &value);
         HeaderValue::dangerous_new_pre_encoded(name, value, encoded)
     } else {
         HeaderValue::new(name, value)

@@ -160,6 +160,7 @@ pub(crate) async fn install(
     };
     let streams_before = store.database().recorded_streams().await?.len();
     installation::prepare(&store, &log, partitions).await?;
+    installation::record_log_store(&store, &log, partitions).await?;
     let resized = installation::resize(&store, &log, partitions, &config.nats).await?;
     let made_master_key = if make_master_key { make_missing_key(&store, config).await? } else { None };
     let keys = match &config.security.master_key_file {

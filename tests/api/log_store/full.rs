@@ -21,13 +21,13 @@ const STORE: u64 = 60_000_000;
 /// An app may add a quarter of the store within a day, and a large send has almost 0.4 MB.
 const OF_ONE_APP: usize = 38;
 
-/// Builds a send with as much content as possible for two recipients.
+/// Builds a send with almost as much content as possible.
 fn large_send() -> Value {
     json!({
         "notification": {"title": "Hello"},
         "sendTo": {"recipients": ["ada"]},
         "data": {"x": "x".repeat(200_000)},
-        "override": {"email": {"subject": "Hello", "text": "y".repeat(150_000)}},
+        "override": {"channel": {"email": {"subject": "Hello", "text": "y".repeat(150_000)}}},
     })
 }
 
