@@ -1,7 +1,7 @@
 //! The store of the log, in bytes.
 
+mod bytes_of_a_send;
 mod full;
-mod thirty_days;
 
 use local_servers::NatsServer;
 use testkit::Servers;

@@ -47,7 +47,7 @@ impl Client {
             text: Some(".\r\n..\r\nhello".repeat(100)),
             ..EmailContent::default()
         };
-        let id = DeliveryId(Uuid::now_v7());
+        let id = DeliveryId(Uuid::from_u128(7));
         let job =
             DeliveryJob::first(id, Channel::Email, UserNumber(1), to.to_owned(), Content::Email(content));
         let (lane, now, send_id) = (
@@ -75,7 +75,7 @@ async fn check(configuration: &Configuration, pipelining: bool) {
     let behind = SmtpStandIn::start(SmtpSettings::default(), Outbox::in_memory()).await.unwrap();
     let server = Program::start(configuration, &authority, behind.address().port(), pipelining).await;
     let mut accepted = 0;
-    for security in ["none", "starttls"] {
+    for &security in configuration.securities {
         let settings = |password: Option<&str>| {
             let mut settings = json!({
                 "host": "localhost", "port": server.port, "security": security, "from": "news@example.com",

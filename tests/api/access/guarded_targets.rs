@@ -155,7 +155,7 @@ async fn a_device_secret_changes_only_the_targets_of_its_device() {
     let remove = || signed(service.of(&shop, "install-1", "DELETE /v3/devices/phone/pushToken"));
     remove().send().await.is(200);
     remove().send().await.fails(404, "not_found");
-    assert_eq!(profile().await, json!({}));
+    assert_eq!(profile().await, json!({"fcm": {"tokens": []}}));
 
     // Web push subscriptions are guarded in the same way.
     let by_app = service.by(&shop, "POST /v3/devices/d/webPushSubscription?userIdentifier=ada");
@@ -191,7 +191,11 @@ async fn a_call_with_a_proof_invalidates_the_device_secret() {
     connected.send().await.is(200);
     signed().send().await.fails(401, "invalid_device_secret");
     let profile = read_user(&service, &shop, "install-1").await["profile"].clone();
-    assert_eq!(profile, json!({"fcm": {"tokens": ["two"]}}), "no caller with a proof registered the first token");
+    assert_eq!(
+        profile,
+        json!({"fcm": {"tokens": ["two"]}}),
+        "no caller with a proof registered the first token"
+    );
     let digests = "SELECT coalesce(proof_digest::text, 'none') FROM device";
     assert_eq!(service.rows(digests).await, ["none"]);
     let stored = service.rows("SELECT device::text FROM device").await.concat();

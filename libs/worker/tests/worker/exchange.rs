@@ -67,6 +67,7 @@ async fn an_endless_answer_is_read_up_to_its_bound() {
         let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
             stream
                 .write_all(b"HTTP/1.1 400 Bad Request\r\nTransfer-Encoding: chunked\r\n\r\n")
                 .await

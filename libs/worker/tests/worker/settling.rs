@@ -10,7 +10,7 @@ use crate::world::{SOON, World};
 const RECEIPT_DURING_A_PAUSE: [&str; 2] = [
     "CREATE FUNCTION receipt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
        UPDATE delivery SET status = 'failed', reason = 'provider_refused' WHERE id = NEW.delivery_id;
-       PERFORM pg_sleep(1.5);
+       WHILE clock_timestamp() < now() + interval '1.5 s' LOOP END LOOP;
        RETURN NULL;
      END $$",
     "CREATE TRIGGER receipt AFTER INSERT ON attempt FOR EACH ROW EXECUTE FUNCTION receipt()",

@@ -49,10 +49,9 @@ struct UserAnswer {
     /// Problems that prevented the service from writing the user.
     #[schema(value_type = Vec<error::Problem>)]
     errors: Vec<Problem>,
-    /// Malformed addresses that were stored, to which nothing can be sent. Left out if there are none. With
-    /// `Prefer: handling=strict`, such a user is not written, and the problems are in `errors`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Vec<error::Problem>, required = false)]
+    /// Malformed addresses that were stored, to which nothing can be sent. With `Prefer: handling=strict`, such a user is not
+    /// written, and the problems are in `errors`.
+    #[schema(value_type = Vec<error::Problem>)]
     warnings: Vec<Problem>,
 }
 

@@ -1,15 +1,13 @@
-//! The sizes of `docs/deploy/sizing.md`: bytes of a send in the log, and thirty days of load in a store of seven.
+//! The bytes of a send in the log, which `docs/deploy/sizing.md` states.
 
 use std::collections::BTreeMap;
 
 use domain::StreamName;
-use futures_util::future::join_all;
 use serde_json::{Value, json};
 use testkit::eventually;
 
-use crate::log_store::{fill, service_with_store};
 use crate::mailbox::Mailbox;
-use crate::service::{App, Backing, SOON, Service};
+use crate::service::{App, SOON, Service};
 
 const SEND: &str = "POST /v3/notifications";
 
@@ -29,51 +27,6 @@ async fn delivered(service: &Service, count: usize) {
         (service.count(sent).await == i64::try_from(count).unwrap()).then_some(())
     })
     .await;
-}
-
-/// Sends of a day, and the number accepted at the same time.
-const SENDS: usize = 100;
-const AT_ONCE: usize = 10;
-const DAYS: usize = 30;
-/// A send, its inbox item, its job and its outcomes together have about 32 kB in the log, so the store holds seven days.
-const MESSAGE: usize = 10_000;
-const STORE: u64 = 23_000_000;
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_store_of_seven_days_accepts_thirty_days_of_sends_without_an_operator() {
-    let service = service_with_store(STORE, Backing::DispatcherAndInbox).await;
-    let shop = service.app("shop").await;
-    let mailbox = Mailbox::start(&service, &shop).await;
-    let message = "x".repeat(MESSAGE);
-    let (mut highest, mut after_a_day) = (0.0_f64, 0.0);
-    for day in 0..DAYS {
-        // The real clock advances by seconds, so the quota of bytes per day must forget the previous day.
-        service.run("DELETE FROM app_bytes").await;
-        for round in 0..SENDS / AT_ONCE {
-            let first = day * SENDS + round * AT_ONCE;
-            let sends = (first..first + AT_ONCE).map(|user| accept(&service, &shop, user, &message));
-            join_all(sends).await;
-            // A real day leaves the janitor a second for each dozen of sends.
-            eventually(SOON * 3, "the janitor has made room", async || {
-                let now = fill(&service).await;
-                highest = highest.max(now);
-                (now < 0.7).then_some(())
-            })
-            .await;
-        }
-        if day == 0 {
-            delivered(&service, SENDS).await;
-            after_a_day = fill(&service).await;
-        }
-    }
-    delivered(&service, DAYS * SENDS).await;
-    assert!(highest < 0.8, "{highest}");
-    let days_stored = 1.0 / after_a_day;
-    assert!((6.0..9.0).contains(&days_stored), "the store is that of {days_stored} days");
-    assert_eq!(mailbox.recipients().len(), DAYS * SENDS);
-    for lane in [domain::Lane::Transactional] {
-        assert!(service.context.log.state(StreamName::Send(lane)).await.unwrap().first_seq > 1);
-    }
 }
 
 /// Returns the bytes of each kind of stream, per send.
