@@ -177,7 +177,7 @@ async fn dead_letters(database: &mut PgConnection) -> Vec<String> {
     let found: Vec<(String,)> = rows(
         database,
         "SELECT 'event of ' || stream || ': ' || cause FROM dead_event
-         UNION ALL SELECT 'message of ' || stream || ': ' || cause FROM message_failure
+         UNION ALL SELECT 'message of ' || stream || ': ' || cause FROM message_failure WHERE failures > 0
          UNION ALL SELECT 'parked of ' || p.stream || ': ' || p.cause FROM parked p
            LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id) WHERE d.status IS DISTINCT FROM 'parked'",
     )

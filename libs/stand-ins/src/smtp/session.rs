@@ -3,14 +3,19 @@
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
 
 use super::Server;
 use super::content::Content;
 use super::manner::Manner;
 use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::Wire;
+
+/// Time after which a server that stalls closes the connection. Clients would wait for it for up to ten minutes.
+const STALL: Duration = Duration::from_secs(20);
 
 /// Maximum length of a command line in bytes. It is more than the 512 bytes of RFC 5321, because AUTH needs longer
 /// lines (RFC 4954 section 4).
@@ -78,7 +83,10 @@ pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(
         Next::Tls => session.wire.into_stream().await.map(Some),
         Next::Command | Next::Close => session.wire.close().await.map(|()| None),
         Next::Cut => Ok(None),
-        Next::Stall => session.wire.wait_for_end().await.map(|()| None),
+        Next::Stall => match timeout(STALL, session.wire.wait_for_end()).await {
+            Ok(ended) => ended.map(|()| None),
+            Err(_) => Ok(None),
+        },
         Next::Hold => {
             session.wire.flush().await?;
             session.wire.wait_for_end().await.map(|()| None)
