@@ -28,7 +28,7 @@ use crate::record::Record;
 type Check = check::Check<Record>;
 
 pub(crate) const SMALL_APPS_DO_NOT_WAIT: &str = "small apps do not wait for the large one";
-pub(crate) const ALL_WORK_IS_DONE: &str = "all work is done within a minute";
+pub(crate) const ALL_WORK_IS_DONE: &str = "all work is done within two minutes";
 pub(crate) const NO_LIST_CONTRADICTS: &str = "no list contradicts an earlier response";
 
 pub(crate) const CHECKS: &[(&str, Check)] = &[

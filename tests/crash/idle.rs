@@ -8,7 +8,7 @@ use testkit::eventually;
 use crate::system::System;
 
 /// Time limit. With the short leases and retry times of the crash run, all work finishes within it.
-pub(crate) const WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const WITHIN: Duration = Duration::from_secs(120);
 /// Multiple of the time limit after which the run no longer waits. Until then it does wait, because a send is lost only if its work
 /// never ends.
 const PATIENCE: u32 = 3;

@@ -15,7 +15,7 @@ use super::script::{Reaction, Stage, reply_by_name};
 use super::wire::Wire;
 
 /// Time after which a server that stalls closes the connection. Clients would wait for it for up to ten minutes.
-const STALL: Duration = Duration::from_secs(20);
+const STALL: Duration = Duration::from_secs(5);
 
 /// Maximum length of a command line in bytes. It is more than the 512 bytes of RFC 5321, because AUTH needs longer
 /// lines (RFC 4954 section 4).
