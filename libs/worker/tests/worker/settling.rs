@@ -6,15 +6,18 @@ use testkit::eventually;
 use crate::scripted::ScriptedChannel;
 use crate::world::{SOON, World};
 
-/// A receipt arrives right after the attempt is settled, and the worker needs longer than usual to continue.
+/// A receipt arrives right after the attempt is settled, and the worker continues when the test releases its lock.
 const RECEIPT_DURING_A_PAUSE: [&str; 2] = [
     "CREATE FUNCTION receipt() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
        UPDATE delivery SET status = 'failed', reason = 'provider_refused' WHERE id = NEW.delivery_id;
-       WHILE clock_timestamp() < now() + interval '1.5 s' LOOP END LOOP;
+       PERFORM pg_advisory_xact_lock(1);
        RETURN NULL;
      END $$",
     "CREATE TRIGGER receipt AFTER INSERT ON attempt FOR EACH ROW EXECUTE FUNCTION receipt()",
 ];
+/// Counts settlements that have waited for the lock for so long that the worker reads the state of the delivery again.
+const PAUSED: &str = "SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event = 'advisory' AND query_start < clock_timestamp() - interval '1.5 s'";
 
 #[tokio::test]
 async fn a_worker_that_was_paused_does_not_publish_sent_after_a_receipt_has_reported_a_failure() {
@@ -25,7 +28,11 @@ async fn a_worker_that_was_paused_does_not_publish_sent_after_a_receipt_has_repo
     let scripted = ScriptedChannel::new([]);
     world.serve(&scripted);
     let order = world.delivery(1).await;
+    let mut lock = world.pool.begin().await.unwrap();
+    sqlx::query("SELECT pg_advisory_xact_lock(1)").execute(&mut *lock).await.unwrap();
     world.order(&order).await;
+    eventually(SOON, "the worker is paused", async || (world.count(PAUSED).await == 1).then_some(())).await;
+    lock.rollback().await.unwrap();
     world.acknowledged(1).await;
     assert_eq!(world.settlings().await, [(1, Status::Failed)]);
     assert_eq!(scripted.calls().len(), 1);
