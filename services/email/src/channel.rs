@@ -7,20 +7,15 @@ use std::time::Duration;
 use domain::content::{Attachment, Content};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Outcome, Reason};
-use tokio::sync::Semaphore;
 use tokio::time::timeout;
 use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
 
 use crate::connections::Connections;
 use crate::kinds::KINDS;
+use crate::large_emails::LargeEmails;
 use crate::letter::Enclosures;
 use crate::smtp::limits::PoolLimits;
 use crate::sources::Sources;
-
-/// An email is large if its attachments have this many bytes or more in total.
-const LARGE: u64 = 256 << 10;
-/// Maximum number of large emails in memory at the same time.
-const LARGE_AT_ONCE: usize = 4;
 
 /// Sender of emails. Clones share their connections.
 #[derive(Clone)]
@@ -31,7 +26,7 @@ pub struct EmailSender {
     /// Time limit for loading attachments and the unsubscribe link. If the email is large, the limit includes the wait for
     /// other large emails.
     preparing: Duration,
-    large: Arc<Semaphore>,
+    large: LargeEmails,
 }
 
 impl EmailSender {
@@ -45,7 +40,7 @@ impl EmailSender {
             preparing: limits.preparing,
             connections: Arc::new(Connections::new(limits, outbound)?),
             providers: OpenProviders::new(KINDS),
-            large: Arc::new(Semaphore::new(LARGE_AT_ONCE)),
+            large: LargeEmails::default(),
         })
     }
 
@@ -63,17 +58,12 @@ impl EmailSender {
         }
     }
 
-    /// Loads attachments and the unsubscribe link. A large email first waits for a permit, which it holds until its content
-    /// is sent: a server that takes long to answer must not delay the large emails to others.
+    /// Loads attachments and the unsubscribe link. A large email first waits for room, which it keeps until its content is sent: a server
+    /// that takes long to answer must not delay the large emails to others.
     async fn prepare(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
-        let permit = if size < LARGE {
-            None
-        } else {
-            // `acquire_owned` fails only if the semaphore is closed, which never happens.
-            Arc::clone(&self.large).acquire_owned().await.ok()
-        };
-        Ok(Enclosures { permit, ..self.sources.load_enclosures(call, files).await? })
+        let room = self.large.enter(call.app, size).await;
+        Ok(Enclosures { room, ..self.sources.load_enclosures(call, files).await? })
     }
 
     /// Closes idle SMTP connections from time to time. The future never completes; the caller drops it.

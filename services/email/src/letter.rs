@@ -7,11 +7,11 @@ use domain::content::{Attachment, Content, EmailContent, Object};
 use domain::event::DeliveryJob;
 use domain::{Timestamp, mail_header};
 use lettre::Address;
-use tokio::sync::OwnedSemaphorePermit;
 use worker::Call;
 
 use crate::address;
 use crate::identity::Identity;
+use crate::large_emails::LargeEmail;
 use crate::letter_error::LetterError;
 use crate::plain_text;
 
@@ -40,6 +40,8 @@ pub(crate) struct Letter<'a> {
     /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
     /// recipients.
     pub(crate) unsubscribe: Option<String>,
+    /// Room for a large email in memory, until its content is sent.
+    pub(crate) room: Option<LargeEmail>,
     job: &'a DeliveryJob,
 }
 
@@ -51,7 +53,7 @@ pub struct Enclosures {
     /// Unsubscribe link: turns the send's category off for the recipient.
     pub(crate) unsubscribe: Option<String>,
     /// Room for a large email in memory, until its content is sent.
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<LargeEmail>,
 }
 
 impl<'a> Letter<'a> {
@@ -118,6 +120,7 @@ impl<'a> Letter<'a> {
             headers: options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             attachments: options.attachments.iter().zip(enclosed.attachments).collect(),
             // Cc and bcc recipients must not get the link: they could turn the category off for the delivery's recipient.
+            room: enclosed.room,
             unsubscribe: enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty()),
             job,
         })

@@ -8,6 +8,7 @@ mod dkim;
 mod encoded_words;
 mod identity;
 mod kinds;
+mod large_emails;
 mod letter;
 mod letter_error;
 mod message;

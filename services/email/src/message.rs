@@ -6,10 +6,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use lettre::Address;
 use lettre::message::header::{Cc, Date, From, Header, HeaderName, HeaderValue, Headers, ReplyTo, To};
 use lettre::message::{Mailbox, Mailboxes};
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::dkim::Signer;
 use crate::encoded_words;
+use crate::large_emails::LargeEmail;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
 use crate::parts::{self, Piece};
@@ -31,7 +31,7 @@ pub(crate) struct OutgoingMail {
     /// Content sent after DATA, without the final dot. Dots at line starts are doubled (RFC 5321 section 4.5.2).
     pub(crate) data: Data,
     /// Room for a large email in memory.
-    pub(crate) permit: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<LargeEmail>,
 }
 
 /// Content of an email, in which CRLF ends every line.
@@ -78,7 +78,7 @@ impl OutgoingMail {
         // Only addresses can make the headers non-ASCII; all other values are encoded.
         let needs_utf8 =
             !headers.is_ascii() || ![&from, &to].into_iter().chain(&others).all(|to| to.user().is_ascii());
-        Ok(OutgoingMail { from, to, others, needs_utf8, data: Data(pieces), permit: None })
+        Ok(OutgoingMail { from, to, others, needs_utf8, data: Data(pieces), room: None })
     }
 }
 

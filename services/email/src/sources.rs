@@ -93,7 +93,7 @@ impl Sources {
             };
             attachments.push(read.map_err(|missing| missing.answer(file.number))?);
         }
-        Ok(Enclosures { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await?, permit: None })
+        Ok(Enclosures { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await?, room: None })
     }
 
     async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, AttachmentError> {

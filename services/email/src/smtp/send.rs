@@ -76,7 +76,7 @@ async fn send(
     connections: &Connections,
     settings: &SmtpSettings,
     call: &Call<'_>,
-    mut enclosed: Enclosures,
+    enclosed: Enclosures,
 ) -> Result<Answer, LetterError> {
     let Connections { pools, client, outbound, .. } = connections;
     let create = |limits| pool(settings, limits, *outbound, client);
@@ -84,10 +84,9 @@ async fn send(
         Ok(pool) => pool,
         Err(unusable) => return Ok(unusable),
     };
-    let permit = enclosed.permit.take();
-    let letter = Letter::of(call, &settings.identity, enclosed)?;
+    let mut letter = Letter::of(call, &settings.identity, enclosed)?;
     let mut mail = OutgoingMail::build(&letter, settings.signer.as_deref())?;
-    mail.permit = permit;
+    mail.room = letter.room.take();
     // The server's message may repeat the subject, which may contain a one-time code.
     let subject = letter.subject;
     drop(letter);

@@ -1,8 +1,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use domain::Outcome;
 use domain::content::{Attachment, EmailContent, EmailOptions};
+use domain::{AppId, Outcome};
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use mail_parser::{MessageParser, MimeHeaders};
@@ -120,6 +120,36 @@ async fn large_emails_that_wait_for_a_slow_server_delay_no_other_large_email() {
     let stalled = async || (mailer.server.rules_left() == 0).then_some(());
     eventually(LIMIT, "the server stalls", stalled).await;
     assert_sent(&attempt(&sender, &mailer.provider, TO, large()).await);
+}
+
+#[tokio::test]
+async fn a_slow_server_of_one_app_leaves_room_for_the_large_emails_of_another() {
+    const LARGEST: usize = 11 << 20;
+    let sources = Sources::new(
+        Box::new(|_, _, _| async { Ok(Some(vec![b'.'; LARGEST])) }.boxed()),
+        Box::new(|_, _, _| async { Ok(None) }.boxed()),
+    );
+    let preparing = LIMIT * 3;
+    let sender =
+        EmailSender::new(PoolLimits { preparing, ..limits() }, Outbound::new(true), sources).unwrap();
+    let mailer = Mailer::with(SmtpSettings::default(), limits()).await;
+    mailer.server.script(Rule::stall(Stage::Rcpt).to("slow@example.org").times(3));
+    let large = || with_files(&[(1, "big.txt", "text/plain", LARGEST as u64)]);
+    let mut slow = JoinSet::new();
+    for _ in 0..6 {
+        let (sender, provider, content) = (sender.clone(), mailer.provider.clone(), large());
+        slow.spawn(async move { attempt(&sender, &provider, "slow@example.org", content).await });
+    }
+    let stalled = async || (mailer.server.rules_left() == 0).then_some(());
+    eventually(LIMIT, "the server stalls", stalled).await;
+    let mut other = mailer.provider.clone();
+    other.app = AppId(other.app.0 + 1);
+    assert_sent(&attempt(&sender, &other, TO, large()).await);
+    assert_eq!(
+        mailer.server.connections(),
+        4,
+        "three emails of the first app wait for the server, and three for room"
+    );
 }
 
 #[tokio::test]
