@@ -4,6 +4,7 @@
 mod dial;
 pub mod incoming;
 mod link;
+pub mod pdu;
 pub mod receipt;
 pub(crate) mod send;
 mod session;

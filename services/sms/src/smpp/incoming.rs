@@ -2,9 +2,8 @@
 
 use domain::sms::gsm7;
 use domain::sms::number::is_e164;
-use rusmpp::Pdu;
-use rusmpp::pdus::{DataSm, DeliverSm};
-use rusmpp::tlvs::{Tlv, TlvValue};
+
+use super::pdu::{Fields, plain};
 
 /// Bit of esm_class for a text that begins with a user data header.
 const UDH_INDICATOR: u8 = 0x40;
@@ -14,6 +13,11 @@ const TYPE_MASK: u8 = 0x3c;
 const INTERNATIONAL: u8 = 1;
 /// ton of a number without its country code.
 const NATIONAL: u8 = 2;
+
+/// Tags of optional parameters (section 5.3.2).
+const RECEIPTED_MESSAGE_ID: u16 = 0x001e;
+const MESSAGE_STATE: u16 = 0x0427;
+const MESSAGE_PAYLOAD: u16 = 0x0424;
 
 /// A message from a message centre: a receipt, or an SMS that a person has written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,49 +37,52 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// Reads a deliver_sm or data_sm. Returns None for any other PDU.
+    /// Reads the body of a deliver_sm.
     #[must_use]
-    pub fn of(pdu: &Pdu) -> Option<IncomingMessage> {
-        match pdu {
-            Pdu::DeliverSm(message) => Some(IncomingMessage::of_deliver_sm(message)),
-            Pdu::DataSm(message) => Some(IncomingMessage::of_data_sm(message)),
-            _ => None,
-        }
+    pub fn of_deliver_sm(body: &[u8]) -> IncomingMessage {
+        let mut fields = Fields::of(body);
+        let mut message = IncomingMessage::with_addresses(&mut fields);
+        // protocol_id and priority_flag
+        fields.octets(2);
+        let [_schedule_delivery_time, _validity_period] = [fields.text(), fields.text()];
+        // registered_delivery and replace_if_present_flag
+        fields.octets(2);
+        message.data_coding = fields.octet().unwrap_or_default();
+        // sm_default_msg_id
+        fields.octets(1);
+        let length = fields.octet().unwrap_or_default();
+        message.octets = fields.octets(usize::from(length)).to_vec();
+        message.with_parameters(fields)
     }
 
-    pub(super) fn of_deliver_sm(message: &DeliverSm) -> IncomingMessage {
-        let read = IncomingMessage {
-            source: message.source_addr.to_string(),
-            source_ton: u8::from(message.source_addr_ton),
-            destination: message.destination_addr.to_string(),
-            esm_class: u8::from(message.esm_class),
-            data_coding: u8::from(message.data_coding),
-            octets: message.short_message().as_ref().to_vec(),
-            ..IncomingMessage::default()
-        };
-        read.with_parameters(message.tlvs())
+    /// Reads the body of a data_sm.
+    #[must_use]
+    pub fn of_data_sm(body: &[u8]) -> IncomingMessage {
+        let mut fields = Fields::of(body);
+        let mut message = IncomingMessage::with_addresses(&mut fields);
+        // registered_delivery
+        fields.octets(1);
+        message.data_coding = fields.octet().unwrap_or_default();
+        message.with_parameters(fields)
     }
 
-    fn of_data_sm(message: &DataSm) -> IncomingMessage {
-        let read = IncomingMessage {
-            source: message.source_addr.to_string(),
-            source_ton: u8::from(message.source_addr_ton),
-            destination: message.destination_addr.to_string(),
-            esm_class: u8::from(message.esm_class),
-            data_coding: u8::from(message.data_coding),
-            ..IncomingMessage::default()
-        };
-        read.with_parameters(message.tlvs())
+    fn with_addresses(fields: &mut Fields<'_>) -> IncomingMessage {
+        let _service_type = fields.text();
+        let mut address = || (fields.octets(2).first().copied().unwrap_or_default(), fields.text());
+        let ((source_ton, source), (_, destination)) = (address(), address());
+        let esm_class = fields.octet().unwrap_or_default();
+        IncomingMessage { source, source_ton, destination, esm_class, ..IncomingMessage::default() }
     }
 
-    fn with_parameters(mut self, parameters: &[Tlv]) -> IncomingMessage {
-        for value in parameters.iter().filter_map(Tlv::value) {
-            match value {
-                TlvValue::ReceiptedMessageId(id) => {
-                    self.receipted_id = Some(plain(&id.to_string())).filter(|id| !id.is_empty());
+    fn with_parameters(mut self, mut fields: Fields<'_>) -> IncomingMessage {
+        while let Some((tag, value)) = fields.parameter() {
+            match tag {
+                RECEIPTED_MESSAGE_ID => {
+                    self.receipted_id =
+                        Some(plain(&String::from_utf8_lossy(value))).filter(|id| !id.is_empty());
                 }
-                TlvValue::MessageState(state) => self.state = Some(u8::from(*state)),
-                TlvValue::MessagePayload(text) => self.octets = text.value.as_ref().to_vec(),
+                MESSAGE_STATE => self.state = value.first().copied(),
+                MESSAGE_PAYLOAD => self.octets = value.to_vec(),
                 _ => {}
             }
         }
@@ -147,11 +154,6 @@ pub(super) fn of_utf16(octets: &[u8]) -> String {
     let units = octets.chunks_exact(2).filter_map(|pair| <[u8; 2]>::try_from(pair).ok());
     let units = units.map(|pair| if is_little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) });
     char::decode_utf16(units).map(|unit| unit.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
-}
-
-/// Removes control characters, such as the terminator of a C-octet string, and spaces around the text.
-pub(super) fn plain(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
 }
 
 /// Decodes ISO 8859-5. Replaces the few signs that are not letters.

@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, SinkExt as _, StreamExt as _};
 use rusmpp::pdus::{BindTransceiver, DataSmResp, DeliverSmResp, SubmitSm};
-use rusmpp::tokio_codec::CommandCodec;
 use rusmpp::types::COctetString;
 use rusmpp::values::InterfaceVersion;
 use rusmpp::{Command, CommandId, CommandStatus, Pdu};
@@ -20,14 +19,13 @@ use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 use tokio_util::codec::Framed;
 
 use super::dial::Connection;
-use super::incoming::{IncomingMessage, plain};
+use super::incoming::IncomingMessage;
+use super::pdu::{Fields, PduCodec, ReceivedPdu};
 use super::receipt::DeliveryReceipt;
 use super::settings::SmppSettings;
 use super::status;
 use crate::recorder::{Post, RecordResult};
 
-/// Maximum size of a received PDU in octets.
-const LONGEST_PDU: usize = 72 * 1024;
 /// Time limit for writing a PDU.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time limit for the answer to an unbind.
@@ -76,7 +74,7 @@ type Recording = Pin<Box<dyn Future<Output = (Unacknowledged, RecordResult)> + S
 
 /// A bound connection.
 pub(super) struct Link<'a> {
-    framed: Framed<Box<dyn Connection>, CommandCodec>,
+    framed: Framed<Box<dyn Connection>, PduCodec>,
     settings: &'a SmppSettings,
     post: &'a Post,
     sequence: u32,
@@ -96,9 +94,8 @@ impl<'a> Link<'a> {
         settings: &'a SmppSettings,
         post: &'a Post,
     ) -> Result<Link<'a>, Answer> {
-        let codec = CommandCodec::new().with_max_length(LONGEST_PDU);
         let mut link = Link {
-            framed: Framed::new(stream, codec),
+            framed: Framed::new(stream, PduCodec::default()),
             settings,
             post,
             sequence: 0,
@@ -115,11 +112,11 @@ impl<'a> Link<'a> {
         let sequence = link.request(bind).await.map_err(broken)?;
         loop {
             let answer = link.read().await.map_err(broken)?;
-            if !answer.id().is_response() && answer.id() != CommandId::GenericNack {
+            if !answer.id.is_response() && answer.id != CommandId::GenericNack {
                 continue;
             }
-            return match u32::from(answer.status()) {
-                0 if answer.sequence_number() == sequence => Ok(link),
+            return match answer.status {
+                0 if answer.sequence == sequence => Ok(link),
                 0 => Err(broken("the answer to the bind has a wrong sequence number".to_owned())),
                 code => Err(Answer::new(
                     status::outcome_of_bind(code),
@@ -152,8 +149,8 @@ impl<'a> Link<'a> {
             let has_room = is_open && self.waiting.len() < self.settings.window;
             tokio::select! {
                 incoming = self.framed.next() => {
-                    let command = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
-                    self.handle(command).await?;
+                    let pdu = incoming.ok_or_else(closed)?.map_err(|error| error.to_string())?;
+                    self.handle(pdu).await?;
                 }
                 request = requests.recv(), if has_room => match request {
                     Some(request) => self.submit(request).await?,
@@ -184,39 +181,36 @@ impl<'a> Link<'a> {
         self.write(Command::new(CommandStatus::EsmeRok, sequence, Pdu::SubmitSm(submission))).await
     }
 
-    async fn handle(&mut self, command: Command) -> Result<(), String> {
+    async fn handle(&mut self, pdu: ReceivedPdu) -> Result<(), String> {
         self.heard = Instant::now();
-        let sequence = command.sequence_number();
-        let code = u32::from(command.status());
-        match (command.id(), command.pdu()) {
-            (CommandId::SubmitSmResp, pdu) => {
-                let message_id = match pdu {
-                    Some(Pdu::SubmitSmResp(answer)) => Some(plain(&answer.message_id().to_string())),
-                    _ => None,
-                };
-                self.answer(sequence, code, message_id.filter(|id| !id.is_empty()))
+        let ReceivedPdu { id, status, sequence, body } = pdu;
+        match id {
+            CommandId::SubmitSmResp => {
+                let message_id = Fields::of(&body).text();
+                self.answer(sequence, status, Some(message_id).filter(|id| !id.is_empty()))
             }
-            (CommandId::GenericNack, _) => self.answer(sequence, code.max(1), None),
-            (CommandId::EnquireLinkResp, _) => {
+            CommandId::GenericNack => self.answer(sequence, status.max(1), None),
+            CommandId::EnquireLinkResp => {
                 self.enquiry = self.enquiry.filter(|asked| *asked != sequence);
                 Ok(())
             }
-            (CommandId::EnquireLink, _) => {
+            CommandId::EnquireLink => {
                 self.respond(sequence, CommandStatus::EsmeRok, Pdu::EnquireLinkResp).await
             }
-            (id @ (CommandId::DeliverSm | CommandId::DataSm), Some(pdu)) => {
-                let request = Unacknowledged { sequence, is_data_sm: id == CommandId::DataSm };
-                match IncomingMessage::of(pdu) {
-                    Some(message) => self.receive(request, &message).await,
-                    None => self.acknowledge(request, RecordResult::Done).await,
-                }
+            CommandId::DeliverSm => {
+                let request = Unacknowledged { sequence, is_data_sm: false };
+                self.receive(request, &IncomingMessage::of_deliver_sm(&body)).await
             }
-            (CommandId::Unbind, _) => {
+            CommandId::DataSm => {
+                let request = Unacknowledged { sequence, is_data_sm: true };
+                self.receive(request, &IncomingMessage::of_data_sm(&body)).await
+            }
+            CommandId::Unbind => {
                 self.respond(sequence, CommandStatus::EsmeRok, Pdu::UnbindResp).await?;
                 Err("the message centre unbound".to_owned())
             }
-            (CommandId::AlertNotification, _) => Ok(()),
-            (id, _) if id.is_response() => Ok(()),
+            CommandId::AlertNotification => Ok(()),
+            id if id.is_response() => Ok(()),
             _ => self.respond(sequence, CommandStatus::EsmeRinvcmdid, Pdu::GenericNack).await,
         }
     }
@@ -317,13 +311,13 @@ impl<'a> Link<'a> {
         let sequence = self.request(Pdu::Unbind).await?;
         loop {
             let answer = self.read().await?;
-            if answer.id() == CommandId::UnbindResp && answer.sequence_number() == sequence {
+            if answer.id == CommandId::UnbindResp && answer.sequence == sequence {
                 return Ok(());
             }
         }
     }
 
-    async fn read(&mut self) -> Result<Command, String> {
+    async fn read(&mut self) -> Result<ReceivedPdu, String> {
         self.framed.next().await.ok_or_else(closed)?.map_err(|error| error.to_string())
     }
 

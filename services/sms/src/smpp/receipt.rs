@@ -2,7 +2,6 @@
 
 use domain::receipt::number_end;
 use domain::{Answer, Outcome};
-use rusmpp::pdus::DeliverSm;
 
 use super::incoming::{IncomingMessage, of_utf16};
 
@@ -63,13 +62,6 @@ pub struct DeliveryReceipt {
 }
 
 impl DeliveryReceipt {
-    /// Reads the receipt of a deliver_sm from its TLVs, or else from its text. Returns None if the message is not a
-    /// receipt or cannot be parsed.
-    #[must_use]
-    pub fn of(message: &DeliverSm) -> Option<DeliveryReceipt> {
-        DeliveryReceipt::read(&IncomingMessage::of_deliver_sm(message))
-    }
-
     /// Returns true if a message is a receipt. Some message centres do not mark receipts in esm_class; a phone cannot set the
     /// parameters of a receipt.
     #[must_use]

@@ -11,6 +11,7 @@ mod smpp;
 mod smpp_awaited;
 mod smpp_bounds;
 mod smpp_keywords;
+mod smpp_oddities;
 mod smpp_receipt_forms;
 mod smpp_receipts;
 mod smpp_session;

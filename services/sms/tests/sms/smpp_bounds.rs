@@ -13,14 +13,14 @@ use crate::fixture::{LIMIT, Line};
 const LONGEST: u32 = 72 * 1024;
 const BIND_TRANSCEIVER: u32 = 9;
 const BIND_TRANSCEIVER_RESP: u32 = 0x8000_0009;
-const DELIVER_SM: u32 = 5;
+pub(crate) const DELIVER_SM: u32 = 5;
 
 fn header(length: u32, command: u32) -> Vec<u8> {
     [length, command, 0, 1].into_iter().flat_map(u32::to_be_bytes).collect()
 }
 
 /// Accepts a connection of the line and the bind on it.
-async fn bound(listener: &TcpListener) -> TcpStream {
+pub(crate) async fn bound(listener: &TcpListener) -> TcpStream {
     let (mut stream, _) = timeout(LIMIT, listener.accept()).await.unwrap().unwrap();
     let mut head = [0; 16];
     stream.read_exact(&mut head).await.unwrap();
