@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use worker::Verdict;
 use worker::exchange::Reply;
-use worker::verdict::AnswerDetails;
+use worker::verdict::{AnswerDetails, presentable};
 
 use crate::answers::{ServiceReply, classify};
 
@@ -106,8 +106,13 @@ impl Refusal {
 
 pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     if reply.status == 200 {
-        let taken: SuccessBody = serde_json::from_slice(&reply.body).unwrap_or_default();
-        let provider_id = taken.name.map(|name| name.chars().take(200).collect());
+        let accepted: SuccessBody = serde_json::from_slice(&reply.body).unwrap_or_default();
+        let Some(name) = accepted.name.filter(|name| !name.is_empty()) else {
+            // Another server has answered, such as a proxy with a login page, perhaps instead of FCM.
+            let words = presentable(&String::from_utf8_lossy(&reply.body), &[token]);
+            return Answer::new(Outcome::Unknown, "no_name", words);
+        };
+        let provider_id = Some(name.chars().take(200).collect());
         return Answer::new(Outcome::Sent { provider_id }, "200", "");
     }
     // A proxy between Tidings and Google may respond in another format. Without an error code, the status alone decides

@@ -5,6 +5,8 @@ use std::time::Duration;
 use domain::event::DeliveryJob;
 use domain::outcome::{Blame, TargetDeath};
 use domain::{Answer, Outcome, UserNumber};
+use hyper::Response;
+use hyper::body::Bytes;
 use hyper::header::RETRY_AFTER;
 use mobile_push::fcm::answers::{OAUTH_TABLE, TABLE};
 use serde_json::json;
@@ -65,6 +67,20 @@ async fn every_row_of_the_table_has_its_outcome() {
     for (pattern, verdict) in TABLE {
         let is_there = CASES.iter().any(|case| case.0 == *pattern) || matches!(*pattern, "3xx" | "401");
         assert!(is_there, "no case for {pattern} ({verdict:?})");
+    }
+    assert_sent(&pusher.send(ANDROID).await);
+}
+
+#[tokio::test]
+async fn a_success_without_the_name_of_a_message_is_not_success() {
+    let pusher = PushWorld::fcm().await;
+    let login_page = Response::new(Bytes::from_static(b"<html>Sign in to the network</html>"));
+    for response in
+        [login_page, status(200), json_answer(200, &json!({"name": ""})), json_answer(200, &json!([]))]
+    {
+        pusher.server.script(Rule::answer(response));
+        let answer = pusher.send(ANDROID).await;
+        assert_eq!((&answer.outcome, answer.code.as_str()), (&Outcome::Unknown, "no_name"), "{answer:?}");
     }
     assert_sent(&pusher.send(ANDROID).await);
 }

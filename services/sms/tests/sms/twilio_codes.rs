@@ -146,6 +146,18 @@ async fn a_success_status_counts_regardless_of_the_body() {
 }
 
 #[tokio::test]
+async fn a_success_status_that_twilio_does_not_use_needs_an_id_to_count() {
+    let (server, line) = twilio().await;
+    let login_page = answer_with(200, &json!("<html>Sign in to the network</html>"));
+    for response in
+        [login_page, status(204), answer_with(200, &json!({"sid": ""})), answer_with(202, &json!([]))]
+    {
+        server.script(Rule::answer(response));
+        assert_answer(&line.send(TO, "Hello").await, &Outcome::Unknown, "no_sid");
+    }
+}
+
+#[tokio::test]
 async fn twilios_magic_numbers_have_the_same_effect_here() {
     let (_server, line) = twilio().await;
     for (to, outcome, code) in [
