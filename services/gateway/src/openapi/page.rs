@@ -86,7 +86,10 @@ fn of_the_viewer(name: &str) -> Result<File, String> {
     path = "/docs",
     operation_id = "getDocs",
     tag = "operation",
-    responses((status = 200, description = "The page.", body = String, content_type = "text/html", example = "<!doctype html>")),
+    responses(
+        (status = 200, description = "The page.", body = String, content_type = "text/html", example = "<!doctype html>"),
+        (status = 304, description = "The page has not changed."),
+    ),
 )]
 pub(crate) async fn page(_: Stranger, request: HttpRequest) -> Result<HttpResponse, Failure> {
     file("", &request)
@@ -99,15 +102,18 @@ pub(crate) async fn page(_: Stranger, request: HttpRequest) -> Result<HttpRespon
     operation_id = "getDocsFile",
     tag = "operation",
     params(("file" = inline(PageFile), Path, description = "The file's name.")),
-    responses((
-        status = 200,
-        description = "The file.",
-        content(
-            (String = "text/javascript", example = "SwaggerUIBundle({})"),
-            (String = "text/css", example = ".swagger-ui {}"),
-            (Vec<u8> = "image/png", example = ""),
+    responses(
+        (
+            status = 200,
+            description = "The file.",
+            content(
+                (String = "text/javascript", example = "SwaggerUIBundle({})"),
+                (String = "text/css", example = ".swagger-ui {}"),
+                (Vec<u8> = "image/png", example = ""),
+            ),
         ),
-    )),
+        (status = 304, description = "The file has not changed."),
+    ),
 )]
 pub(crate) async fn page_file(
     _: Stranger,

@@ -42,7 +42,7 @@ const RETRY: &str = "retry: 3000\n\n";
         ("deviceId" = Option<String>, Query, description = "Accepted and ignored."),
     ),
     responses(
-        (status = 200, description = "The events, until the client or the gateway ends the connection.", body = String, content_type = "text/event-stream", example = json!("id: k3f9-101\nevent: notification.deleted\ndata: {\"id\":4096,\"requestId\":null,\"unreadCount\":0,\"unseenCount\":0,\"reason\":\"deleted\"}\n\n")),
+        (status = 200, description = "The events, until the client or the gateway ends the connection.", body = serde_json::Value, content_type = "text/event-stream", example = json!("id: k3f9-101\nevent: notification.deleted\ndata: {\"id\":4096,\"requestId\":null,\"unreadCount\":0,\"unseenCount\":0,\"reason\":\"deleted\"}\n\n")),
     ),
 )]
 pub(crate) async fn open(

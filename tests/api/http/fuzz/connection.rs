@@ -1,11 +1,12 @@
 //! An HTTP connection that is reused for further requests as long as both sides allow.
 
-use std::io::{self, Error, ErrorKind};
+use std::io::{self, Error, ErrorKind, Read as _};
 use std::net::SocketAddr;
 
+use flate2::read::GzDecoder;
 use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 
 use super::request::{Framing, Request};
@@ -66,7 +67,16 @@ async fn read_reply(stream: &mut BufReader<TcpStream>, method: &Method) -> io::R
     let has_body = *method != Method::HEAD && !matches!(status, 204 | 304);
     let mut body = vec![0; if has_body { length.unwrap_or(0) } else { 0 }];
     stream.read_exact(&mut body).await?;
+    if headers.get("content-encoding").is_some_and(|coding| coding == "gzip") && has_body {
+        body = decompressed(&body)?;
+    }
     Ok(Reply { status, headers, body: String::from_utf8_lossy(&body).into_owned() })
+}
+
+fn decompressed(body: &[u8]) -> io::Result<Vec<u8>> {
+    let mut plain = Vec::new();
+    GzDecoder::new(body).read_to_end(&mut plain)?;
+    Ok(plain)
 }
 
 async fn line(stream: &mut BufReader<TcpStream>) -> io::Result<String> {
