@@ -57,3 +57,21 @@ fn read_within_limit(source: impl Read) -> std::io::Result<Vec<u8>> {
     source.take(LONGEST + 1).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_read_up_to_one_byte_more_than_its_bound() {
+        for (sent, read) in [(LONGEST, LONGEST), (LONGEST + 1, LONGEST + 1), (u64::MAX, LONGEST + 1)] {
+            let source = std::io::repeat(b' ').take(sent);
+            assert_eq!(read_within_limit(source).unwrap().len() as u64, read);
+        }
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(LONGEST + 1).unwrap();
+        let refused = DocumentSource { file: Some(file.path().to_owned()) }.read().unwrap_err();
+        assert!(refused.to_string().ends_with("exceeds the limit of 1048576 bytes"), "{refused}");
+    }
+}

@@ -89,3 +89,26 @@ fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<Stri
     stream.take(LONGEST_ANSWER).read_to_string(&mut answer)?;
     Ok(answer)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_without_an_end_is_read_up_to_its_bound() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            // Ends when the client closes the connection.
+            while stream.write_all(&[b'a'; 8_192]).is_ok() {}
+        });
+        let answer = get(address, "/healthz", Duration::from_secs(20)).unwrap();
+        assert_eq!(answer.len() as u64, LONGEST_ANSWER);
+        server.join().unwrap();
+    }
+}

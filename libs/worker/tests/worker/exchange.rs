@@ -93,6 +93,33 @@ async fn an_endless_answer_is_read_up_to_its_bound() {
     }
 }
 
+#[tokio::test]
+async fn a_head_of_an_answer_is_read_up_to_its_bound() {
+    let fields = |number: usize, size: usize| format!("X-Filler: {}\r\n", "x".repeat(size)).repeat(number);
+    for (fields, is_read) in
+        [(fields(90, 1_000), true), (fields(101, 1), false), (fields(1, 500 * 1024), false)]
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let outbound = Outbound::new(true);
+        let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+        let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            assert!(stream.read(&mut [0; 1024]).await.unwrap() > 0);
+            let head = format!("HTTP/1.1 400 Bad Request\r\n{fields}");
+            // The client closes the connection when it has read enough. Without that, the head would never end.
+            let closed = stream.write_all(head.as_bytes()).await.is_err();
+            if is_read && !closed {
+                stream.write_all(b"Content-Length: 0\r\n\r\n").await.unwrap();
+            }
+            stream
+        };
+        let (_stream, reply) = tokio::join!(serve, call);
+        assert_eq!(reply.is_ok(), is_read, "{reply:?}");
+    }
+}
+
 /// Calls a server whose reply breaks off in the middle of its body.
 async fn broken_off(status: u16) -> Result<Reply, NoReply> {
     let (url, server) = half_answer(status).await.unwrap();

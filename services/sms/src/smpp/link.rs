@@ -360,3 +360,7 @@ fn bind_transceiver(settings: &SmppSettings) -> Option<BindTransceiver> {
 fn terminated(text: &str) -> bytes::Bytes {
     format!("{text}\0").into_bytes().into()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -10,9 +10,9 @@ use crate::fixture::{Line, TO, assert_answer, assert_sent, http, http_settings};
 
 const PAGE: &str = "<!doctype html><title>Log in</title>";
 
-fn text(code: u16, body: &'static str) -> Rule {
+fn text(code: u16, body: impl Into<Bytes>) -> Rule {
     let mut response = status(code);
-    *response.body_mut() = Bytes::from_static(body.as_bytes());
+    *response.body_mut() = body.into();
     Rule::answer(response)
 }
 
@@ -111,5 +111,20 @@ async fn codes_of_refusals_leave_other_answers_to_the_id_or_the_status() {
         server.script(text(200, PAGE));
         let got = line(&server, &members).send(TO, "Hello").await;
         assert_answer(&got, &Outcome::Unknown, "200");
+    }
+}
+
+#[tokio::test]
+async fn a_long_pointer_into_a_deep_answer_is_followed_without_recursion() {
+    let (server, _) = http().await;
+    let pointer = "/0".repeat(100);
+    let line = line(&server, &json!({"idPointer": pointer, "requireId": true}));
+    let nested = |depth: usize| format!("{}\"m-1\"{}", "[".repeat(depth), "]".repeat(depth));
+    server.script(text(200, nested(100)));
+    let answer = line.send(TO, "Hello").await;
+    assert_eq!(answer.outcome, Outcome::Sent { provider_id: Some("m-1".to_owned()) });
+    for depth in [99, 101, 127, 128, 30_000] {
+        server.script(text(200, nested(depth)));
+        assert_eq!(line.send(TO, "Hello").await.outcome, Outcome::Unknown, "{depth}");
     }
 }

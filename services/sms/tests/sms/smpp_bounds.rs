@@ -3,11 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
+use sms::RecordResult;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
 use crate::fixture::{LIMIT, Line};
+use crate::smpp_oddities::{DELIVER_SM_RESP, next, pdu, receipt};
 
 /// Longest PDU that the worker reads.
 const LONGEST: u32 = 72 * 1024;
@@ -67,4 +69,28 @@ async fn a_frame_is_refused_by_its_declared_length() {
     stream.write_all(&header(LONGEST, DELIVER_SM)).await.unwrap();
     let waited = timeout(Duration::from_millis(300), closes(&mut stream)).await;
     assert!(waited.is_err(), "a frame of the maximum length is read");
+}
+
+#[tokio::test]
+async fn receipts_that_wait_beyond_the_bound_are_refused_and_may_come_again() {
+    const MOST: u32 = 256;
+    const LATER: u32 = 0x64;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let settings = json!({
+        "host": "127.0.0.1", "port": listener.local_addr().unwrap().port(), "systemId": "shop",
+        "password": "secret", "from": "Shop", "enquireLinkSeconds": 600,
+    });
+    let mut line = Line::new("smpp", settings);
+    line.sender.listen(&line.provider).unwrap();
+    let mut stream = bound(&listener).await;
+    for sequence in 1..=MOST + 1 {
+        stream.write_all(&pdu(DELIVER_SM, 0, sequence, &receipt(b"4915112345678", 26, b""))).await.unwrap();
+    }
+    let refused = timeout(LIMIT, next(&mut stream, DELIVER_SM_RESP)).await.unwrap();
+    assert_eq!(refused, (LATER, MOST + 1), "no other receipt is acknowledged before it is recorded");
+    for _ in 0..MOST {
+        let receipt = timeout(LIMIT, line.receipts.recv()).await.unwrap().unwrap();
+        receipt.recorded.send(RecordResult::Done).unwrap();
+        assert_eq!(timeout(LIMIT, next(&mut stream, DELIVER_SM_RESP)).await.unwrap().0, 0);
+    }
 }

@@ -20,16 +20,16 @@ use crate::smpp_bounds::{DELIVER_SM, bound};
 
 const SUBMIT_SM: u32 = 4;
 const SUBMIT_SM_RESP: u32 = 0x8000_0004;
-const DELIVER_SM_RESP: u32 = 0x8000_0005;
+pub(crate) const DELIVER_SM_RESP: u32 = 0x8000_0005;
 
-fn pdu(command: u32, status: u32, sequence: u32, body: &[u8]) -> Vec<u8> {
+pub(crate) fn pdu(command: u32, status: u32, sequence: u32, body: &[u8]) -> Vec<u8> {
     let length = u32::try_from(16 + body.len()).unwrap();
     let header = [length, command, status, sequence].into_iter().flat_map(u32::to_be_bytes);
     header.chain(body.iter().copied()).collect()
 }
 
 /// Body of a deliver_sm with a receipt for the message `a1`.
-fn receipt(source: &[u8], declared: u8, end: &[u8]) -> Vec<u8> {
+pub(crate) fn receipt(source: &[u8], declared: u8, end: &[u8]) -> Vec<u8> {
     let text = b"id:a1 stat:DELIVRD err:000";
     let fields: [&[u8]; 7] =
         [b"\0\x01\x01", source, b"\0\x05\0shop\0", b"\x04\0\0\0\0\0\0\0\0", &[declared], text, end];
@@ -37,7 +37,7 @@ fn receipt(source: &[u8], declared: u8, end: &[u8]) -> Vec<u8> {
 }
 
 /// Reads PDUs until one with this command. Returns its status and sequence number.
-async fn next(stream: &mut TcpStream, command: u32) -> (u32, u32) {
+pub(crate) async fn next(stream: &mut TcpStream, command: u32) -> (u32, u32) {
     loop {
         let [length, received, status, sequence] = [
             stream.read_u32().await.unwrap(),
