@@ -7,7 +7,7 @@ use domain::content::{Content, SmsContent};
 use domain::event::DeliveryJob;
 use domain::sms::number::is_e164;
 use domain::sms::sender::{SENDER, is_sender};
-use domain::{Answer, AppId, Channel, Outcome, Reason};
+use domain::{Answer, AppId, Channel, Reason};
 use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
@@ -111,11 +111,12 @@ fn sender(call: &Call<'_>, content: &SmsContent) -> Option<String> {
     from.map(str::to_owned).or_else(|| content.from.clone())
 }
 
-/// Rejects messages that no provider could send. The answer for a malformed number is `GONE`, which suppresses the
-/// number. This is safe, because a malformed number cannot belong to a person.
+/// Rejects messages that no provider could send. Planning skips malformed numbers, but earlier releases made jobs for
+/// them.
 fn check(number: &str, content: &SmsContent) -> Result<(), Answer> {
     if !is_e164(number) {
-        return Err(Answer::new(Outcome::GONE, "invalid_number", "the number is not in E.164 format"));
+        let message = "the number is not in E.164 format";
+        return Err(Answer::refused(Reason::InvalidAddress, "invalid_number", message));
     }
     if content.text.trim().is_empty() {
         return Err(Answer::refused(Reason::InvalidContent, "empty", "the message has no text"));

@@ -1,5 +1,5 @@
-use domain::Outcome;
 use domain::content::SmsContent;
+use domain::{Outcome, Reason};
 
 use crate::fixture::{TO, assert_answer, assert_sent, http, only, smsc, twilio};
 
@@ -39,7 +39,7 @@ async fn texts_arrive_complete_with_their_segments_counted_for_every_kind() {
 }
 
 #[tokio::test]
-async fn an_invalid_number_is_dead_without_a_call() {
+async fn a_malformed_number_of_an_old_job_ends_as_invalid_address_without_a_call() {
     let (server, line) = twilio().await;
     for to in [
         "015112345678",
@@ -50,7 +50,9 @@ async fn an_invalid_number_is_dead_without_a_call() {
         "+1234567890123456",
         "+49151\r\n12345",
     ] {
-        assert_answer(&line.send(to, "Hello").await, &Outcome::GONE, "invalid_number");
+        let answer = line.send(to, "Hello").await;
+        assert_answer(&answer, &Outcome::Failed, "invalid_number");
+        assert_eq!(answer.refusal, Some(Reason::InvalidAddress), "{to}");
     }
     assert_answer(&line.send(TO, " \n").await, &Outcome::Failed, "empty");
     for from in ["", "a\r\nb", "much too long a name", "+12", "Ж"] {
