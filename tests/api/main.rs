@@ -73,6 +73,7 @@ mod sends {
     mod dry_run;
     mod idempotency;
     mod lanes;
+    mod options;
     pub(crate) mod overrides;
     mod send;
     mod status;

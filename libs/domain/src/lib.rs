@@ -23,7 +23,9 @@ mod text_enum;
 pub mod time;
 pub mod webhook;
 
-pub use channels::{channel, email_address, mail_header, mobile_push, provider_override, sms, web_push};
+pub use channels::{
+    allowed_senders, channel, email_address, mail_header, mobile_push, provider_override, sms, web_push,
+};
 pub use deliveries::{
     breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,
 };

@@ -6,6 +6,7 @@ mod dump;
 mod eventually;
 mod inbox_tables;
 mod installation;
+pub mod override_options;
 pub mod processes;
 pub mod proxy;
 mod servers;

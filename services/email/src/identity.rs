@@ -1,8 +1,9 @@
 //! Sender identity of an email.
 
+use domain::EmailAddress;
+use domain::allowed_senders::AllowedSenders;
 use domain::content::{EmailOptions, Object};
 use domain::request::MAX_SENDER;
-use domain::{EmailAddress, email_address};
 use lettre::message::Mailbox;
 use serde_json::Value;
 
@@ -18,53 +19,6 @@ pub struct Identity {
     pub reply_to: Option<Mailbox>,
     /// Senders that a send may set in place of `from`.
     pub allowed: AllowedSenders,
-}
-
-/// Senders that a send may set, according to `allowedFrom` in the provider's settings.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AllowedSenders {
-    /// None if `allowedFrom` is absent. A send may then set any address in the domain of the provider's sender.
-    listed: Option<Vec<AllowedSender>>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum AllowedSender {
-    Any,
-    /// A domain in lower case, as A-labels.
-    Domain(String),
-    Address(EmailAddress),
-}
-
-impl AllowedSenders {
-    /// Reads `allowedFrom`. An entry is an address, `@` with a domain, or `*` for every sender. Returns None if an
-    /// entry is invalid.
-    pub(crate) fn read(entries: &[Value]) -> Option<AllowedSenders> {
-        let listed: Option<Vec<AllowedSender>> = entries.iter().map(AllowedSender::read).collect();
-        Some(AllowedSenders { listed: Some(listed?) })
-    }
-
-    fn allows(&self, own: &EmailAddress, from: &EmailAddress) -> bool {
-        let Some(listed) = &self.listed else { return from.domain() == own.domain() };
-        own == from
-            || listed.iter().any(|allowed| match allowed {
-                AllowedSender::Any => true,
-                AllowedSender::Domain(domain) => from.domain() == domain,
-                AllowedSender::Address(address) => address == from,
-            })
-    }
-}
-
-impl AllowedSender {
-    fn read(entry: &Value) -> Option<AllowedSender> {
-        let text = entry.as_str()?;
-        if text == "*" {
-            return Some(AllowedSender::Any);
-        }
-        match text.strip_prefix('@') {
-            Some(domain) => email_address::read_domain(domain).ok().map(AllowedSender::Domain),
-            None => EmailAddress::parse(text).ok().map(AllowedSender::Address),
-        }
-    }
 }
 
 impl Identity {

@@ -1,13 +1,14 @@
 //! Settings that several kinds of email providers have in common.
 
 use domain::EmailAddress;
+use domain::allowed_senders::AllowedSenders;
 use domain::request::MAX_SENDER;
 use domain::settings::SettingsReader;
 use lettre::Address;
 use lettre::message::Mailbox;
 
 use crate::address;
-use crate::identity::{AllowedSenders, Identity};
+use crate::identity::Identity;
 
 /// Reads a text, and reports a problem if it contains CR, LF or NUL.
 pub(crate) fn line(reader: &mut SettingsReader, member: &str) -> Option<String> {

@@ -83,6 +83,8 @@ pub(crate) struct Gateway {
     pub(crate) realtime: Hub,
     /// Tasks of the connections over WebSocket.
     pub(crate) sockets: TaskTracker,
+    /// URL of the API as clients reach it, if it is set.
+    pub(crate) public_url: Option<String>,
     /// Path of the public URL, without the host.
     pub(crate) public_path: String,
     transactional_sends: GroupAppend,
@@ -151,6 +153,7 @@ impl Gateway {
             positions,
             realtime,
             sockets: TaskTracker::new(),
+            public_url: context.public_url().map(str::to_owned),
             public_path: path_of(context.public_url().unwrap_or_default()).to_owned(),
             transactional_sends: start_group_append(context),
             bulk_sends: start_group_append(context),

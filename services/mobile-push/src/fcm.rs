@@ -4,7 +4,6 @@
 
 mod access_token;
 pub mod answers;
-mod message;
 pub(crate) mod send;
 mod settings;
 

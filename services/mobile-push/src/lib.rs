@@ -7,9 +7,6 @@ mod calls;
 mod channel;
 pub mod fcm;
 mod kinds;
-mod merge;
-mod options;
-mod own;
 
 use std::time::Duration;
 

@@ -4,6 +4,7 @@ use aws_lc_rs::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use aws_lc_rs::agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree};
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::{hkdf, rand};
+use domain::web_push::MAX_PLAINTEXT;
 use store::directory::web_push::BrowserKeys;
 
 /// Maximum size of a body in bytes. Push services may refuse larger bodies (RFC 8030, section 7.2).
@@ -19,8 +20,9 @@ const TAG: usize = 16;
 /// padding.
 const LAST: u8 = 2;
 
-/// Maximum length of a message in bytes. The body also contains the header, the delimiter and the tag.
-pub const MAX_PLAINTEXT: usize = MAX_BODY - HEADER - TAG - 1;
+// The body also contains the header, the delimiter and the tag.
+const _: () =
+    assert!(MAX_PLAINTEXT == MAX_BODY - HEADER - TAG - 1, "the encryption adds a fixed number of bytes");
 
 /// Failure to encrypt a message: the browser's keys are invalid, or no random numbers are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -9,7 +9,6 @@ mod channel;
 mod doubts;
 mod encryption;
 mod kinds;
-mod payload;
 mod push_services;
 pub mod settings;
 mod vapid;
@@ -17,7 +16,8 @@ mod vapid;
 use service_kit::Context;
 
 pub use channel::WebPushSender;
-pub use encryption::{EncryptionError, MAX_PLAINTEXT, encrypt};
+pub use domain::web_push::MAX_PLAINTEXT;
+pub use encryption::{EncryptionError, encrypt};
 pub use kinds::KINDS;
 pub use push_services::PushServices;
 pub use vapid::Vapid;

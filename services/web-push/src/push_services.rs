@@ -6,7 +6,7 @@ use credentials::click;
 use domain::content::PushContent;
 use domain::event::DeliveryJob;
 use domain::excerpt::{Cut, Fitted, fitting};
-use domain::web_push::{PushHost, origin_of};
+use domain::web_push::{MAX_PLAINTEXT, Payload, PushHost, origin_of, oversized};
 use domain::{Answer, AppId, Outcome, Reason};
 use service_kit::Context;
 use store::database::batch::Batcher;
@@ -16,8 +16,7 @@ use worker::{Call, ChannelResources, Outbound};
 use crate::authorization::Authorizations;
 use crate::call::PushClient;
 use crate::doubts::Doubts;
-use crate::encryption::{MAX_PLAINTEXT, encrypt};
-use crate::payload::Payload;
+use crate::encryption::encrypt;
 
 /// Maximum number of subscriptions that one SQL statement looks up.
 const BATCH: usize = 256;
@@ -123,12 +122,7 @@ impl PushServices {
         let size = |body: &str| payload(body).map_or(0, |text| text.len());
         let whole = content.body.clone().unwrap_or_default();
         let Some(Fitted { text, cut }) = fitting(whole, MAX_PLAINTEXT, size) else {
-            let message = format!(
-                "without any body, the message has {} bytes, but push services accept at most {MAX_PLAINTEXT}: \
-                 shorten its title or data",
-                size("")
-            );
-            return Err(Answer::refused(Reason::TooLarge, "too_large", message));
+            return Err(oversized(size("")));
         };
         let invalid = |code: &str, error: String| Answer::refused(Reason::InvalidContent, code, error);
         let plaintext = payload(&text).map_err(|error| invalid("content", error.to_string()))?;

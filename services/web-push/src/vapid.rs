@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::problem::joined;
 use domain::web_push::{MAX_TTL, Urgency, WebPushOptions};
-use domain::{Answer, Lane, Outcome, Problem, Timestamp};
+use domain::{Answer, Lane, Outcome, Problem, Reason, Timestamp};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode};
 use serde_json::Value;
 use worker::{Attempt, Call, Probe, ProviderKind};
@@ -85,7 +85,7 @@ async fn send(
     let path = "override.channel.webPush";
     let options = WebPushOptions::parse(push.content.options.clone(), path, &mut problems);
     if !problems.is_empty() {
-        return Err(Answer::new(Outcome::Failed, "override", joined(&problems)));
+        return Err(Answer::refused(Reason::InvalidContent, "override", joined(&problems)));
     }
     let origin = services.origin(&job.target)?;
     let (body, cut) = services.body(call, push).await?;

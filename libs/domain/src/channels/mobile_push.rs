@@ -1,19 +1,30 @@
-//! Mobile push: the options of a send, and the rules of FCM and APNs that Tidings knows without asking them.
+//! Mobile push: the options of a send, and the messages to FCM and APNs.
 
 pub mod apns;
+pub mod apns_payload;
 pub mod data;
+pub mod fcm;
 pub mod links;
+mod merge;
+pub mod message;
 pub mod options;
+mod own;
 
-use crate::Problem;
+use uuid::Uuid;
+
+use crate::content::PushContent;
 use crate::overrides::PushOverride;
-use crate::size::json_size;
+use crate::{Answer, DeliveryId, Problem, Timestamp};
+use message::Message;
 
-/// Largest push without its body, in bytes. The rest of the 4,096 bytes of FCM and APNs is for what Tidings adds.
-pub const MAX_PUSH: usize = 3_968;
+/// Location of the options in a request.
+pub const PATH: &str = "override.channel.mobilePush";
+/// Push services, which are also the kinds of providers.
+pub const SERVICES: [&str; 2] = ["apns", "fcm"];
 
 /// Checks `override.channel.mobilePush`, whose location is `path`.
 pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
+    let before = problems.len();
     options::MobilePushOptions::parse(push.options.clone(), path, problems);
     for (name, is_sound) in [
         ("url", push.data.get("url").is_none_or(links::is_sound_link)),
@@ -23,12 +34,29 @@ pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
             problems.push(links::problem(&format!("{path}.data.{name}")));
         }
     }
-    let texts: usize = [&push.title, &push.icon, &push.url].into_iter().flatten().map(json_size).sum();
-    let size = texts + json_size(&push.data).max(json_size(&data::as_texts(&push.data)));
-    if size > MAX_PUSH {
-        let message = format!(
-            "{path} has {size} bytes without its body; at most {MAX_PUSH} fit into a push: shorten data"
-        );
+    if problems.len() > before {
+        return;
+    }
+    let alone = push.alone();
+    // An app may use one of the services only, so the override must be too large for all of them.
+    let answers: Option<Vec<Answer>> =
+        SERVICES.into_iter().map(|service| too_large(&alone, service)).collect();
+    if let Some(answer) = answers.and_then(|answers| answers.into_iter().next()) {
+        let message = format!("{path} does not fit into a push, shorten data: {}", answer.message);
         problems.push(Problem::new(path, "too_long", message));
+    }
+}
+
+/// Returns the worker's answer if a message is too large for a push service even without a body. Cutting the body, which the
+/// worker does, cannot help then.
+#[must_use]
+pub fn too_large(content: &PushContent, service: &str) -> Option<Answer> {
+    // The size does not depend on the time or on the value of the id.
+    let (delivery, now) = (DeliveryId(Uuid::nil()), Timestamp::from_millis(0));
+    let message = Message::read(delivery, None, now, content).ok()?;
+    match service {
+        "apns" => apns_payload::of(&message).err(),
+        "fcm" => fcm::of(&message, "").err(),
+        _ => None,
     }
 }

@@ -3,6 +3,7 @@
 mod endpoint;
 mod host;
 mod options;
+mod payload;
 
 use base64::Engine;
 use base64::alphabet::URL_SAFE;
@@ -15,6 +16,7 @@ use crate::{Problem, Timestamp};
 pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
 pub use options::{MAX_MESSAGE, MAX_TTL, Urgency, WebPushOptions, check, read_ttl, read_urgency};
+pub use payload::{MAX_PLAINTEXT, Payload, oversized, too_large};
 
 /// Length of an uncompressed point on the curve P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::Channel;
-use crate::content::{EmailOptions, Object};
+use crate::content::{EmailOptions, Object, PushContent};
 
 /// `override.channel` and the members of `override` that name providers, validated when the send is accepted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +71,15 @@ pub struct PushOverride {
     /// All other members, which the channel's worker interprets.
     #[serde(skip_serializing_if = "Object::is_empty")]
     pub options: Object,
+}
+
+impl PushOverride {
+    /// Returns the message that consists of this override only, without its body.
+    #[must_use]
+    pub fn alone(&self) -> PushContent {
+        let PushOverride { title, body: _, icon, url, data, options } = self.clone();
+        PushContent { title, body: None, icon, url, data, options }
+    }
 }
 
 impl Overrides {

@@ -1,11 +1,12 @@
 //! The gateway and the workers judge the options of a send by the same rules.
 
-use domain::Reason;
 use domain::content::EmailContent;
 use domain::request::{SendRules, parse_send};
+use domain::{Channel, Reason, provider_override};
 use serde_json::{Value, json};
+use testkit::override_options::{of_channel, of_email_provider};
 
-use crate::fixture::{Mailer, NOW, TO, text};
+use crate::fixture::{Mailer, NOW, TO, attempt_job, job, text};
 
 /// The content that the gateway would accept; None if it refuses the send.
 fn accepted(option: &str, value: &Value) -> Option<EmailContent> {
@@ -24,92 +25,52 @@ fn accepted(option: &str, value: &Value) -> Option<EmailContent> {
     })
 }
 
-/// Every option of the channel, with good and bad values.
-#[allow(clippy::too_many_lines)]
-fn values() -> Vec<(&'static str, Vec<Value>, Vec<Value>)> {
-    let good = [
-        "ada@example.org",
-        " ada@example.org ",
-        "संपर्क@example.org",
-        "jose\u{301}@example.org",
-        "😀@example.org",
-        "\"a b\"@example.org",
-        "ada@bücher.example",
-        "o'brien+x@example.org",
-        "ada@intranet",
-    ];
-    let bad = [
-        "te..st@example.org",
-        "ada@-bad.example",
-        "Ada <ada@example.org>",
-        "ada",
-        "",
-        "a@b, c@d",
-        "a@[127.0.0.1]",
-        "a@127.0.0.1",
-        "a@b\r\nBcc: c@d",
-        "a b@example.org",
-        ".a@example.org",
-        "ada@ex_ample.org",
-    ];
-    let (goods, bads) = (good.map(|text| json!(text)), bad.map(|text| json!(text)));
-    let lists = |values: &[Value]| values.iter().map(|value| json!([value])).collect::<Vec<_>>();
-    let headers = |names: &[(&str, String)]| {
-        names.iter().map(|(name, value)| json!({*name: value})).collect::<Vec<_>>()
-    };
-    let word = |count| "x".repeat(count);
-    vec![
-        ("cc", [lists(&goods), goods.to_vec()].concat(), [lists(&bads), vec![json!([1])]].concat()),
-        ("bcc", lists(&goods), lists(&bads)),
-        ("replyTo", goods.to_vec(), bads.to_vec()),
-        ("from", vec![json!("other@EXAMPLE.com"), json!("दुकान@example.com")], bads.to_vec()),
-        (
-            "fromName",
-            vec![json!("Die Läden \"& Co\""), json!(word(255))],
-            vec![json!("a\r\nb"), json!(word(256)), json!("")],
-        ),
-        (
-            "subject",
-            vec![json!("Grüße"), json!(word(1_024))],
-            vec![json!("a\nb"), json!(word(1_025)), json!(1)],
-        ),
-        ("text", vec![json!("x"), json!(""), json!(".\r\n.")], vec![json!(1)]),
-        ("html", vec![json!("<p>x</p>"), json!("")], vec![json!(1)]),
-        (
-            "headers",
-            headers(&[
-                ("X-Order", word(900)),
-                ("X-A", word(993)),
-                ("X-App-Order", "é".repeat(200)),
-                ("Precedence", "bulk".to_owned()),
-                ("List-Id", "<a.b>".to_owned()),
-                ("In-Reply-To", "<a@b>".to_owned()),
-            ]),
-            headers(&[
-                ("X-A", word(994)),
-                ("X-A", "a\r\nBcc: b@c.d".to_owned()),
-                ("X-A", "a\u{85}b".to_owned()),
-                ("X-APIHEADER", "x".to_owned()),
-                ("X-Postal-Tag", "x".to_owned()),
-                ("X-MailerSend-Tags", "x".to_owned()),
-                ("X-Smtp2go-Bcc", "x".to_owned()),
-                ("Bcc", "a@b.c".to_owned()),
-                ("X A", "x".to_owned()),
-            ]),
-        ),
-    ]
-}
-
 #[tokio::test]
 async fn no_option_that_the_gateway_accepts_is_refused_without_asking_the_mail_server() {
     let mailer = Mailer::start().await;
-    for (option, good, bad) in values() {
+    for (option, good, bad) in of_channel(Channel::Email) {
         for value in &bad {
             assert!(accepted(option, value).is_none(), "{option}: {value}");
         }
         for value in &good {
             let content = accepted(option, value).unwrap_or_else(|| panic!("{option}: {value}"));
             let answer = mailer.send_content(TO, content).await;
+            assert_eq!(answer.refusal, None, "{option}: {value}: {answer:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_sender_for_one_provider_that_the_gateway_accepts_is_refused_without_asking_the_mail_server() {
+    let mailer = Mailer::start().await;
+    for (option, good, bad) in of_email_provider() {
+        let send = |value: &Value| {
+            json!({
+                "notification": {"title": "Hi"}, "sendTo": {"recipients": ["ada"]},
+                "override": {"main": {"_config": {option: value}}},
+            })
+        };
+        let rules = SendRules { now: NOW, strict: false };
+        for value in &bad {
+            let mut problems =
+                parse_send(send(value), rules).map_or_else(|refused| refused.problems, |_| Vec::new());
+            // The gateway knows that this provider sends email.
+            let members = json!({"_config": {option: value}});
+            provider_override::check(
+                Channel::Email,
+                "smtp",
+                "override.main",
+                members.as_object().unwrap(),
+                &mut problems,
+            );
+            let path = format!("override.main._config.{option}");
+            assert!(problems.iter().any(|problem| problem.field == path), "{option}: {value}: {problems:?}");
+        }
+        for value in &good {
+            let parsed = parse_send(send(value), rules).unwrap_or_else(|refused| panic!("{refused:?}"));
+            let mut job = job(TO, text("hello"));
+            job.overrides = parsed.send.overrides.providers;
+            let answer = attempt_job(&mailer.sender, &mailer.provider, &job).await;
             assert_eq!(answer.refusal, None, "{option}: {value}: {answer:?}");
         }
     }

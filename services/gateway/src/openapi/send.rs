@@ -186,8 +186,8 @@ pub(crate) struct Override {
 struct ChannelOverrides {
     email: Option<EmailOverride>,
     sms: Option<SmsOverride>,
-    mobile_push: Option<PushOverride>,
-    web_push: Option<PushOverride>,
+    mobile_push: Option<MobilePushOverride>,
+    web_push: Option<WebPushOverride>,
 }
 
 /// Overrides for email. If `text` or `html` is given, the text and HTML of the template are not used.
@@ -195,8 +195,8 @@ struct ChannelOverrides {
 #[schema(rename_all = "camelCase")]
 struct EmailOverride {
     /// Sender address instead of `from` in the provider's settings. The settings list the allowed addresses in `allowedFrom`; by
-    /// default, every address in the domain of their `from` is allowed. If the address is not allowed, the delivery fails with
-    /// the code `sender_not_allowed`.
+    /// default, every address in the domain of their `from` is allowed. 400 (`sender_not_allowed`) if no email provider of the app
+    /// allows the address. If only some do, and another one is used, the delivery fails with the reason `sender_not_allowed`.
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]
     from_name: Option<String>,
@@ -235,22 +235,109 @@ struct SmsOverride {
     from: Option<String>,
 }
 
-/// Overrides for push messages. Further members are passed to the push service.
+/// Overrides for mobile push. The service ignores unknown members. With an Apple (`apns`) or Google (`fcm`) provider, 400 if the
+/// override without its `body` does not fit into a push of that service.
 #[derive(ToSchema)]
-struct PushOverride {
+#[schema(rename_all = "camelCase")]
+struct MobilePushOverride {
     #[schema(max_length = 1024)]
     title: Option<String>,
+    /// Cut if the message is too large for the push service.
     #[schema(max_length = 65536)]
     body: Option<String>,
     #[schema(max_length = 2048)]
     icon: Option<String>,
     #[schema(max_length = 2048)]
     url: Option<String>,
-    /// Data of the message. A key here overrides the same key of the send's `data`.
+    /// Data of the message. A key here overrides the same key of the send's `data`. Together with what the service adds, it must
+    /// fit into 4,096 bytes.
     #[schema(value_type = Option<FreeObject>)]
     data: Option<String>,
+    #[schema(max_length = 2048)]
+    subtitle: Option<String>,
+    /// Link of an image, or `data:image/…`.
+    #[schema(max_length = 2048)]
+    image: Option<String>,
+    /// Name of the sound; empty for no sound.
+    #[schema(max_length = 2048)]
+    sound: Option<String>,
+    badge: Option<i64>,
+    /// Phones group the messages of a thread.
+    #[schema(max_length = 2048)]
+    thread_id: Option<String>,
+    /// A later message replaces an earlier one with the same id. Printable ASCII characters.
+    #[schema(max_length = 64, pattern = "^[ -~]*$")]
+    collapse_id: Option<String>,
+    /// Category of the actions that the app offers.
+    #[schema(max_length = 2048)]
+    category: Option<String>,
+    #[schema(max_length = 2048)]
+    interruption_level: Option<String>,
+    mutable_content: Option<bool>,
+    content_available: Option<bool>,
+    #[schema(inline)]
+    priority: Option<PushPriority>,
+    /// Seconds for which the push service keeps the message.
+    #[schema(minimum = 0)]
+    ttl: Option<i64>,
+    /// Members of the message to FCM for Android.
+    #[schema(value_type = Option<FreeObject>)]
+    android: Option<String>,
+    /// Headers and payload for APNs: `{"headers": {…}, "payload": {…}}`, or the payload alone, with its member `aps`. The header
+    /// `apns-topic` must be the topic of one of the app's `apns` providers, or begin with it and a dot; otherwise 400.
+    #[schema(value_type = Option<FreeObject>)]
+    apns: Option<String>,
+    /// Members of the message to FCM for browsers.
+    #[schema(value_type = Option<FreeObject>)]
+    webpush: Option<String>,
     #[serde(flatten)]
-    options: BTreeMap<String, Value>,
+    others: BTreeMap<String, Value>,
+}
+
+#[derive(ToSchema)]
+#[schema(rename_all = "lowercase")]
+enum PushPriority {
+    High,
+    Normal,
+}
+
+/// Overrides for web push. The service ignores unknown members.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+struct WebPushOverride {
+    #[schema(max_length = 1024)]
+    title: Option<String>,
+    /// Cut if the message is too large for the push service.
+    #[schema(max_length = 65536)]
+    body: Option<String>,
+    #[schema(max_length = 2048)]
+    icon: Option<String>,
+    #[schema(max_length = 2048)]
+    url: Option<String>,
+    /// Data of the message. A key here overrides the same key of the send's `data`. Together with `title`, `icon` and
+    /// `url`, it may have 3,480 bytes.
+    #[schema(value_type = Option<FreeObject>)]
+    data: Option<String>,
+    /// Seconds for which the push service keeps the message, at most four weeks.
+    #[schema(minimum = 0, maximum = 2_419_200)]
+    ttl: Option<u32>,
+    #[schema(inline)]
+    urgency: Option<PushUrgency>,
+    /// A message replaces an undelivered message with the same topic.
+    #[schema(pattern = "^[A-Za-z0-9_-]{1,32}$")]
+    topic: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// Urgency of a web push (RFC 8030, section 5.3).
+#[derive(ToSchema)]
+#[schema(rename_all = "kebab-case")]
+enum PushUrgency {
+    VeryLow,
+    Low,
+    Normal,
+    High,
 }
 
 /// Overrides for one provider: the sender, and members that only this provider understands.
@@ -265,6 +352,7 @@ struct ProviderOverride {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 struct SenderOverride {
+    /// 400 (`sender_not_allowed`) if the settings of this email provider do not allow the address.
     #[schema(min_length = 1, max_length = 255)]
     from: Option<String>,
     #[schema(min_length = 1, max_length = 255)]

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::send::TemplateRef;
-use domain::{AppId, Problem, SendRequest, provider_override};
+use domain::{AppId, Problem, SendRequest};
 
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
@@ -12,8 +12,9 @@ use crate::sends::submission::Submission;
 
 impl Gateway {
     /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
-    /// topics; with `strict`, also the topics. It also checks the overrides for single providers against the kinds of these providers. It reads the template from the database and not from a cache, because the
-    /// app may have created the template a moment ago.
+    /// topics; with `strict`, also the topics. It also checks the overrides against the app's providers, and the size of the data if the
+    /// send uses push channels only. It reads the template from the database and not from a cache, because the app may have created
+    /// the template a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
@@ -30,9 +31,8 @@ impl Gateway {
             let unknown = database(self.store.directory().unknown_topics(*app, &send.topics)).await?;
             problems.extend(unknown.iter().map(|topic| unknown_topic(topic)));
         }
-        if !send.overrides.providers.is_empty() {
-            problems.extend(self.provider_problems(*app, send, submission.strict).await?);
-        }
+        problems.extend(self.provider_problems(*app, send, submission.strict).await?);
+        problems.extend(self.data_too_large_for_push(send));
         if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
     }
 
@@ -56,29 +56,6 @@ impl Gateway {
         let unknown = named.into_iter().filter(|identifier| !known.contains(*identifier));
         Ok(unknown.map(unknown_recipient).collect())
     }
-
-    /// Returns the problems of `override` that depend on the app's providers: members that a provider's kind does not accept, and
-    /// with `strict` providers that the app does not have.
-    async fn provider_problems(
-        &self,
-        app: AppId,
-        send: &SendRequest,
-        strict: bool,
-    ) -> Result<Vec<Problem>, Failure> {
-        let known = database(self.store.control().list_providers(app)).await?;
-        let mut problems = Vec::new();
-        for (named, members) in &send.overrides.providers {
-            match known.iter().find(|provider| provider.identifier == *named) {
-                Some(provider) => {
-                    let path = format!("override.{named}");
-                    provider_override::check(provider.channel, &provider.kind, &path, members, &mut problems);
-                }
-                None if strict => problems.push(unknown_provider(named)),
-                None => {}
-            }
-        }
-        Ok(problems)
-    }
 }
 
 fn unknown_template(template: &TemplateRef) -> Problem {
@@ -87,13 +64,6 @@ fn unknown_template(template: &TemplateRef) -> Problem {
         TemplateRef::Id(id) => ("notification.templateId", id.to_string()),
     };
     Problem::new(field, "unknown_template", format!("{field}: the template {name:?} does not exist"))
-}
-
-fn unknown_provider(identifier: &str) -> Problem {
-    let field = format!("override.{identifier}");
-    let message =
-        format!("{field} is neither a member of override nor the identifier of a provider of the app");
-    Problem::new(field, "unknown_member", message)
 }
 
 fn unknown_topic(identifier: &str) -> Problem {

@@ -24,6 +24,7 @@ use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
 
 use crate::http::waiting::{database, remaining_time};
+use crate::sends::push_sizes::too_large;
 use crate::sends::shown_content::ShownContent;
 use crate::sends::submission::Submission;
 
@@ -113,6 +114,7 @@ impl Gateway {
         until: Instant,
     ) -> Result<DryRun, Failure> {
         let (send, accepted_at, send_id) = (Arc::new(send), clock::now(), SendId(clock::new_id()));
+        let click_url = self.sample_click_url(app, send_id).await?;
         let mut outcome = DryRun::default();
         let mut next = Some(Chunk::listed(app, send_id, 0, accepted_at, send));
         while let Some(chunk) = next {
@@ -120,7 +122,8 @@ impl Gateway {
             let before = outcome.recipients;
             outcome.recipients += chunk.recipients().len();
             next = self.chunk_after(&chunk).await?;
-            let pairs = web::block(move || pairs(&chunk, before, &facts, until)).await;
+            let click_url = click_url.clone();
+            let pairs = web::block(move || pairs(&chunk, before, &facts, click_url.as_deref(), until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
@@ -151,7 +154,7 @@ impl Gateway {
 }
 
 /// Returns the deliveries of a chunk. `before` is the number of recipients of the chunks before it.
-fn pairs(chunk: &Chunk, before: usize, facts: &Facts, until: Instant) -> Vec<Pair> {
+fn pairs(chunk: &Chunk, before: usize, facts: &Facts, click_url: Option<&str>, until: Instant) -> Vec<Pair> {
     let template = facts.template(0).and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
@@ -173,8 +176,8 @@ fn pairs(chunk: &Chunk, before: usize, facts: &Facts, until: Instant) -> Vec<Pai
         }
         let profile =
             facts.user(chunk.app, &recipient.identifier).map_or(&no_profile, |(_, profile)| profile);
-        let trial =
-            DryRunRecipient { renderer: &renderer, recipient, profile, shown: before + place < SHOWN };
+        let shown = before + place < SHOWN;
+        let trial = DryRunRecipient { renderer: &renderer, recipient, profile, click_url, shown };
         pairs.extend(trial.pairs(decision));
     }
     pairs
@@ -185,6 +188,8 @@ struct DryRunRecipient<'a> {
     renderer: &'a ContentRenderer<'a>,
     recipient: &'a Recipient,
     profile: &'a Object,
+    /// A link of the length that web pushes contain.
+    click_url: Option<&'a str>,
     /// True if the answer shows the content of this recipient.
     shown: bool,
 }
@@ -201,12 +206,15 @@ impl DryRunRecipient<'_> {
             pairs.push(self.rendered(Channel::InApp, None, self.in_app()));
         }
         for delivery in decision.deliveries {
-            let content = self.renderer.external(delivery.channel, self.recipient, self.profile);
-            pairs.push(self.rendered(
-                delivery.channel,
-                Some(&delivery.target),
-                content.map(ShownContent::from),
-            ));
+            let (channel, target) = (delivery.channel, delivery.target.as_str());
+            let content = self.renderer.external(channel, self.recipient, self.profile);
+            pairs.push(match content {
+                Ok(content) if too_large(channel, target, &content, self.click_url).is_some() => Pair {
+                    reason: Some(Reason::TooLarge),
+                    ..self.pair(channel, Some(target), Status::Failed)
+                },
+                content => self.rendered(channel, Some(target), content.map(ShownContent::from)),
+            });
         }
         pairs.sort_by_key(|pair| pair.channel.as_str());
         pairs

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::content::PushContent;
+use domain::mobile_push::message::Message;
 use domain::{Answer, Outcome, Problem, Timestamp};
 use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use serde_json::{Value, json};
@@ -15,7 +16,6 @@ use super::answers;
 use super::notification::Notification;
 use super::settings::{ApnsSettings, Auth};
 use crate::calls::{CALL_LIMIT, Calls, PROBE_LIMIT, no_client};
-use crate::options::Message;
 
 /// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection, and the HTTP client would
 /// queue further requests.
@@ -102,8 +102,8 @@ impl ApnsProvider {
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
             return Answer::new(Outcome::GONE, "token", "the token is not an APNs token");
         }
-        let notification =
-            Message::read(call, content).and_then(|message| Notification::of(&message, &self.settings.topic));
+        let notification = Message::read(call.job.delivery_id, call.job.expires_at, call.now, content)
+            .and_then(|message| Notification::of(&message, &self.settings.topic));
         match notification {
             Ok(notification) => {
                 self.push(calls, &notification, token, call.now).await.noting(notification.cut)

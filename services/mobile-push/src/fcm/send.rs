@@ -1,6 +1,8 @@
 //! Sends messages through providers of kind `fcm`, and tests such providers.
 
 use domain::content::PushContent;
+use domain::mobile_push::fcm;
+use domain::mobile_push::message::Message;
 use domain::{Answer, Outcome, Problem, Timestamp, UserNumber};
 use reqwest::header::CONTENT_TYPE;
 use serde_json::{Value, json};
@@ -9,10 +11,9 @@ use worker::exchange::{Caller, NoReply};
 use worker::{Attempt, Call, Outbound, Probe, ProviderKind, Refusals};
 
 use super::access_token::AccessTokens;
+use super::answers;
 use super::settings::FcmSettings;
-use super::{answers, message};
 use crate::calls::{CALL_LIMIT, Calls, PROBE_LIMIT, no_client};
-use crate::options::Message;
 
 /// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 500;
@@ -83,7 +84,8 @@ impl ProviderKind for Fcm {
 
 impl FcmProvider {
     async fn send(&self, calls: &Calls, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
-        let message = Message::read(call, content).and_then(|message| message::of(&message, token));
+        let message = Message::read(call.job.delivery_id, call.job.expires_at, call.now, content)
+            .and_then(|message| fcm::of(&message, token));
         match message {
             Ok((message, cut)) => {
                 let answer = self.post(calls, &json!({"message": message}), token, call.now).await;

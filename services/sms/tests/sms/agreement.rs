@@ -2,8 +2,9 @@
 
 use domain::content::SmsContent;
 use domain::request::{SendRules, parse_send};
-use domain::{Reason, Timestamp};
+use domain::{Channel, Reason, Timestamp};
 use serde_json::{Value, json};
+use testkit::override_options::of_channel;
 
 use crate::fixture::{TO, http, smsc, twilio};
 
@@ -22,22 +23,10 @@ fn accepted(option: &str, value: &Value) -> Option<SmsContent> {
 
 #[tokio::test]
 async fn no_option_that_the_gateway_accepts_is_refused_without_asking_a_provider() {
-    let values = [
-        (
-            "from",
-            vec![json!("Shop"), json!("+15005550006"), json!("12345"), json!("A & B-1.x")],
-            vec![json!("much too long a name"), json!("+12"), json!("Ж"), json!(""), json!("a\nb"), json!(1)],
-        ),
-        (
-            "text",
-            vec![json!("x"), json!("Ж".repeat(500)), json!("€")],
-            vec![json!(" \n"), json!(""), json!("x".repeat(40_000)), json!(1)],
-        ),
-    ];
     let (_twilio, by_twilio) = twilio().await;
     let (_http, by_http) = http().await;
     let (_smsc, by_smsc) = smsc().await;
-    for (option, good, bad) in values {
+    for (option, good, bad) in of_channel(Channel::Sms) {
         for value in &bad {
             assert!(
                 accepted(option, value).is_none(),

@@ -45,6 +45,12 @@ pub fn check_headers(path: &str, headers: &Object, problems: &mut Vec<Problem>) 
     }
 }
 
+/// Returns true if a provider with this topic may send pushes with the topic `named`: its own, or one that begins with it.
+#[must_use]
+pub fn serves_topic(topic: &str, named: &str) -> bool {
+    named.strip_prefix(topic).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
 fn demand(name: &str, value: &str) -> Option<&'static str> {
     let is_plain =
         (1..=MAX_VALUE).contains(&value.len()) && value.bytes().all(|byte| (b' '..=b'~').contains(&byte));

@@ -1,10 +1,11 @@
 //! Merging of a send's overrides into the message that Tidings builds.
 
-use domain::content::Object;
 use serde_json::Value;
 
+use crate::content::Object;
+
 /// Merges `over` into `onto`. Objects are merged recursively. Any other value in `over` replaces the value in `onto`.
-pub(crate) fn merge(onto: &mut Object, over: &Object) {
+pub(super) fn merge(onto: &mut Object, over: &Object) {
     for (key, value) in over {
         match (onto.get_mut(key), value) {
             (Some(Value::Object(onto)), Value::Object(over)) => merge(onto, over),

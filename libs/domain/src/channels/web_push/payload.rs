@@ -1,13 +1,19 @@
 //! Payload for a browser's service worker. `clients/web-push/README.md` describes its format.
 
-use domain::content::{Object, PushContent};
-use domain::{DeliveryId, SendId};
 use serde::Serialize;
+use uuid::Uuid;
+
+use crate::content::{Object, PushContent};
+use crate::size::json_size;
+use crate::{Answer, DeliveryId, Reason, SendId};
+
+/// Largest message before its encryption, in bytes: 4,096 bytes (RFC 8030, section 7.2) less what RFC 8188 and RFC 8291 add.
+pub const MAX_PLAINTEXT: usize = 3_993;
 
 /// The message before encryption. Members without a value are left out, because the size is limited.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Payload<'a> {
+pub struct Payload<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +34,8 @@ pub(crate) struct Payload<'a> {
 
 impl<'a> Payload<'a> {
     /// Creates the payload of a message. `body` replaces the body of `content`.
-    pub(crate) fn new(
+    #[must_use]
+    pub fn new(
         content: &'a PushContent,
         delivery_id: DeliveryId,
         request_id: Option<SendId>,
@@ -46,4 +53,24 @@ impl<'a> Payload<'a> {
             click_url,
         }
     }
+}
+
+/// Returns the worker's answer if a message is too large for push services even without a body. Cutting the body, which the
+/// worker does, cannot help then.
+#[must_use]
+pub fn too_large(content: &PushContent, click_url: Option<&str>) -> Option<Answer> {
+    // The size does not depend on the values of the ids.
+    let (delivery, send) = (DeliveryId(Uuid::nil()), SendId(Uuid::nil()));
+    let size = json_size(&Payload::new(content, delivery, Some(send), click_url, None));
+    (size > MAX_PLAINTEXT).then(|| oversized(size))
+}
+
+/// The answer for a message of this size without a body.
+#[must_use]
+pub fn oversized(size: usize) -> Answer {
+    let message = format!(
+        "without any body, the message has {size} bytes, but push services accept at most {MAX_PLAINTEXT}: \
+         shorten its title or data"
+    );
+    Answer::refused(Reason::TooLarge, "too_large", message)
 }

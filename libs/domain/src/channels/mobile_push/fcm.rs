@@ -2,25 +2,27 @@
 //!
 //! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
 
-use domain::content::Object;
-use domain::excerpt::{Cut, Fitted, fitting};
-use domain::mobile_push::data::{as_texts, is_reserved_by_fcm};
-use domain::size::json_size;
-use domain::{Answer, Reason};
 use serde_json::{Value, json};
 
-use crate::merge::merge;
-use crate::options::Message;
-use crate::own;
+use super::data::{as_texts, is_reserved_by_fcm};
+use super::merge::merge;
+use super::message::Message;
+use super::own;
+use crate::content::Object;
+use crate::excerpt::{Cut, Fitted, fitting};
+use crate::size::json_size;
+use crate::{Answer, Reason};
 
 /// Maximum size of the members `notification` and `data` together, in bytes.
 const LARGEST: usize = 4_096;
 /// Maximum time for which FCM keeps a message, in seconds: four weeks.
 const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 
-/// Builds the message for a device token. Shortens its body if the message is too large. The error is an answer that
-/// fails the delivery permanently.
-pub(super) fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>), Answer> {
+/// Builds the message for a device token. Shortens its body if the message is too large.
+///
+/// # Errors
+/// Returns an answer that fails the delivery permanently if the message is too large even without a body.
+pub fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>), Answer> {
     let data = data(message);
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
     let fitted = fitting(message.body.clone().unwrap_or_default(), LARGEST, size);
