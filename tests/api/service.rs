@@ -7,7 +7,7 @@ use std::time::Duration;
 use credentials::{link, secrets};
 use domain::content::{InAppContent, Object};
 use domain::id::partition;
-use domain::{AppId, StreamName};
+use domain::{AppId, StreamName, UserNumber};
 use serde_json::{Value, json};
 use service_kit::{Config, Context};
 use store::control::app::{NewApp, NewSecret};
@@ -190,9 +190,14 @@ impl Service {
     /// Publishes the event that adds an item with this title to a user's inbox.
     pub(crate) async fn publish_item(&self, app: &App, user: &str, title: &str) {
         let merged = self.context.store.directory().merge_user(app.id, user, Object::new()).await.unwrap();
-        let stream = StreamName::Inbox(partition(app.id, merged.number, PARTITIONS));
+        self.publish_item_to(app, merged.number, title).await;
+    }
+
+    /// Publishes the event that adds an item to the inbox of an existing user, and writes nothing else about the user.
+    pub(crate) async fn publish_item_to(&self, app: &App, user: UserNumber, title: &str) {
+        let stream = StreamName::Inbox(partition(app.id, user, PARTITIONS));
         let content = InAppContent { title: Some(title.to_owned()), ..InAppContent::default() };
-        let event = suite::items_added(app.id, vec![content], vec![(merged.number, 0)]);
+        let event = suite::items_added(app.id, vec![content], vec![(user, 0)]);
         self.publish(stream, event.encode().unwrap()).await;
     }
 

@@ -39,6 +39,8 @@ pub(crate) struct Caller {
     pub(crate) user: Option<String>,
     /// True if the app's secret was verified.
     pub(crate) by_app: bool,
+    /// True if the caller proved more than the public key.
+    pub(crate) has_proof: bool,
 }
 
 impl AppCaller {
@@ -71,6 +73,11 @@ impl UserCaller {
         }
     }
 
+    /// Returns true if the caller proved more than the public key.
+    pub(crate) fn has_proof(&self) -> bool {
+        self.by_app || self.signed
+    }
+
     /// Returns the user as the writer of the user's devices, subscriptions and preferences. The app's backend writes them like
     /// the user.
     pub(crate) fn writer(&self) -> Writer<'_> {
@@ -83,7 +90,8 @@ impl Caller {
     async fn read(request: HttpRequest) -> Result<Caller, Failure> {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?.id;
-        Ok(Caller { app, user: identity.user()?, by_app: identity.by_app })
+        let has_proof = identity.by_app || identity.evidence != Evidence::PublicKey;
+        Ok(Caller { app, user: identity.user()?, by_app: identity.by_app, has_proof })
     }
 }
 

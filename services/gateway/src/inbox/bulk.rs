@@ -89,7 +89,10 @@ pub(crate) async fn change(
         return Ok(updated(DONE, 0));
     }
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    match gateway.change_inbox(app, owner.user, change.event(owner.user, items)).await? {
+    match gateway
+        .change_inbox_as(caller.has_proof(), app, owner.user, change.event(owner.user, items))
+        .await?
+    {
         Visibility::Yes => Ok(updated(DONE, count)),
         Visibility::NotYet => Ok(not_shown_yet()),
     }

@@ -11,6 +11,7 @@ use service_kit::{clock, trace};
 use crate::gateway::Gateway;
 use crate::http::failure::Failure;
 use crate::http::status_body::status_body;
+use crate::http::waiting::database;
 
 /// Maximum time for which a request waits until the inbox shows its change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
@@ -25,6 +26,21 @@ pub(crate) enum Visibility {
 }
 
 impl Gateway {
+    /// Changes a user's inbox for a caller of the API. Like every other write with a proof, the change first ends what callers
+    /// without a proof registered for the user.
+    pub(crate) async fn change_inbox_as(
+        &self,
+        has_proof: bool,
+        app: AppId,
+        user: UserNumber,
+        event: Event,
+    ) -> Result<Visibility, Failure> {
+        if has_proof {
+            database(self.store.directory().end_unproven_of(app, user)).await?;
+        }
+        self.change_inbox(app, user, event).await
+    }
+
     /// Publishes a change of a user's inbox, then waits up to 1.5 s until the inbox shows it. Fails if the log does not confirm
     /// the change.
     pub(crate) async fn change_inbox(

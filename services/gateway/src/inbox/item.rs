@@ -159,7 +159,10 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let item = gateway.find_item(&caller, id.item()?).await?;
-    match gateway.change_inbox(caller.app, item.user, marked(&item, ItemChange::Deleted)).await? {
+    match gateway
+        .change_inbox_as(caller.has_proof, caller.app, item.user, marked(&item, ItemChange::Deleted))
+        .await?
+    {
         Visibility::Yes => Ok(status_body(StatusCode::OK, "the notification was deleted")),
         Visibility::NotYet => Ok(not_shown_yet()),
     }
@@ -183,7 +186,7 @@ impl Gateway {
         item: &InboxItem,
         event: Event,
     ) -> Result<HttpResponse, Failure> {
-        if self.change_inbox(caller.app, item.user, event).await? == Visibility::NotYet {
+        if self.change_inbox_as(caller.has_proof, caller.app, item.user, event).await? == Visibility::NotYet {
             return Ok(not_shown_yet());
         }
         let item = self.find_item(caller, item.id).await?;
@@ -194,7 +197,10 @@ impl Gateway {
     /// the answer then contains the unchanged item.
     async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
         let seen = async {
-            match self.change_inbox(caller.app, item.user, marked(item, ItemChange::Seen)).await? {
+            match self
+                .change_inbox_as(caller.has_proof, caller.app, item.user, marked(item, ItemChange::Seen))
+                .await?
+            {
                 Visibility::Yes => self.find_item(caller, item.id).await.map(Some),
                 Visibility::NotYet => Ok(None),
             }

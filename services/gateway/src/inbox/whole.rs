@@ -76,7 +76,7 @@ pub(crate) async fn seen(
     let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
     let changed = ItemsChanged { user: owner.user, items };
     let event = Event::InboxItemsChanged(ItemChange::Seen, changed);
-    match gateway.change_inbox(app, owner.user, event).await? {
+    match gateway.change_inbox_as(caller.has_proof(), app, owner.user, event).await? {
         Visibility::Yes => Ok(updated(DONE, count)),
         Visibility::NotYet => Ok(not_shown_yet()),
     }
@@ -165,7 +165,7 @@ impl Gateway {
         let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
             .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;
         let event = Event::InboxAllChanged(change, AllItemsChanged { user: owner.user, up_to });
-        match self.change_inbox(app, owner.user, event).await? {
+        match self.change_inbox_as(caller.has_proof(), app, owner.user, event).await? {
             Visibility::Yes => Ok(updated(done, count)),
             Visibility::NotYet => Ok(not_shown_yet()),
         }

@@ -45,6 +45,11 @@ pub(crate) struct Unconfirmed {
 }
 
 impl Unconfirmed {
+    /// Returns true if a write with a proof ends anything.
+    fn has_any(&self) -> bool {
+        self.end && (self.devices || !self.addresses.is_empty())
+    }
+
     /// Returns true if a write by this author ends anything besides addresses of the profile.
     pub(crate) fn ends_devices(&self, author: Author) -> bool {
         self.devices && self.end && author.has_proof()
@@ -131,10 +136,8 @@ pub(crate) async fn end_many(
     users: &[UserNumber],
 ) -> Result<usize, Error> {
     let named: Vec<_> = users.iter().map(|user| (app, *user)).collect();
-    let ending = |(key, unconfirmed): ((AppId, UserNumber), Unconfirmed)| {
-        let any = unconfirmed.devices || !unconfirmed.addresses.is_empty();
-        (unconfirmed.end && any).then_some(key)
-    };
+    let ending =
+        |(key, unconfirmed): ((AppId, UserNumber), Unconfirmed)| unconfirmed.has_any().then_some(key);
     let found: Vec<_> = read(connection, &named).await?.into_iter().filter_map(ending).collect();
     if found.is_empty() {
         return Ok(0);
@@ -204,6 +207,22 @@ pub(crate) async fn block_unproven(connection: &mut PgConnection, app: AppId) ->
 }
 
 impl Directory<'_> {
+    /// Ends the unproven targets of one user, if the app guards addresses. Usually there are none, and this only reads.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails. Then nothing has changed.
+    pub async fn end_unproven_of(self, app: AppId, user: UserNumber) -> Result<(), Error> {
+        let mut connection = self.0.pool.acquire().await?;
+        let unconfirmed = read_one(&mut connection, app, user).await?;
+        drop(connection);
+        if unconfirmed.has_any() {
+            let mut transaction = self.0.begin().await?;
+            end_many(&mut transaction, app, &[user]).await?;
+            transaction.commit().await?;
+        }
+        Ok(())
+    }
+
     /// Ends the unproven targets of all users of an app that demands proofs. If it fails, some users may still have theirs;
     /// repeat it.
     pub(crate) async fn end_unproven(self, app: AppId) -> Result<usize, Error> {
