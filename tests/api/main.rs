@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access {
+    mod claims;
     mod credentials;
     mod guarded_targets;
     mod isolation;
@@ -44,6 +45,7 @@ mod http {
     mod rate_limit;
     mod rows;
     mod shares;
+    mod strangers;
 }
 mod inbox {
     mod items;

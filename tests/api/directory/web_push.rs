@@ -3,6 +3,7 @@
 use credentials::vapid;
 use domain::Channel;
 use serde_json::{Value, json};
+use service_kit::clock;
 use store::control::provider::{NewProvider, SecretChange};
 
 use crate::service::{App, Backing, Service};
@@ -123,6 +124,32 @@ async fn every_problem_of_a_subscription_is_named() {
         subscribe().json(&body).send().await.has_problems(expected);
     }
     assert_eq!(service.context.store.directory().find_user(shop.id, "ada").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn an_expiration_time_in_another_unit_than_milliseconds_is_refused() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    let subscribe = async |time: &Value| {
+        let body =
+            json!({"endpoint": ENDPOINT, "expirationTime": time, "keys": {"p256dh": P256DH, "auth": AUTH}});
+        service.of(&shop, "ada", "POST /v3/devices/d/webPushSubscription").json(&body).send().await
+    };
+    let seconds = clock::now().millis() / 1000 + 86_400;
+    for time in [
+        json!(seconds),
+        json!(seconds as f64 + 0.5),
+        json!(seconds * 1_000_000),
+        json!(seconds.to_string()),
+        json!(0),
+    ] {
+        let answer = subscribe(&time).await;
+        let field = answer.body["errors"][0]["field"].as_str();
+        assert_eq!((answer.status, field), (400, Some("expirationTime")), "{time}: {}", answer.body);
+    }
+    for time in [json!(seconds * 1000), Value::Null] {
+        assert_eq!(subscribe(&time).await.status, 200, "{time}");
+    }
 }
 
 #[tokio::test]

@@ -83,6 +83,36 @@ async fn only_json_in_utf8_is_read() {
 }
 
 #[tokio::test]
+async fn another_media_type_is_refused_with_those_that_the_call_accepts() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    let (json, patch) = ("application/json", "application/json-patch+json");
+    let calls: [(&str, &[&str], &[&str]); 4] = [
+        (
+            "PATCH /v3/profile",
+            &[json, patch],
+            &["application/merge-patch+json", "text/json", "application/xml", ""],
+        ),
+        ("PATCH /v3/preferences", &[json], &[patch, "application/merge-patch+json", "text/plain"]),
+        ("PUT /v3/profile", &[json], &[patch, "multipart/form-data; boundary=x", "text/plain"]),
+        ("POST /v3/sdk/connect", &[json], &[patch, "application/jsonl"]),
+    ];
+    for (call, right, wrong) in calls {
+        for media in wrong {
+            let answer = service.of(&shop, "ada", call).body("[]", media).send().await;
+            answer.fails(415, "unsupported_media_type");
+            let message = answer.body["message"].as_str().unwrap();
+            let (named, sent) = message.split_once(", in UTF-8; ").unwrap_or((message, ""));
+            for media in [json, patch] {
+                let is_named = named.split(' ').any(|word| word.trim_matches(',') == media);
+                assert_eq!(is_named, right.contains(&media), "{call}: {media}: {message}");
+            }
+            assert!(sent.ends_with(media), "{call}: {message}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn malformed_bodies_are_a_400() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;

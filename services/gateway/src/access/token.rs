@@ -270,3 +270,44 @@ fn malformed(why: impl Display) -> Failure {
 fn invalid(message: impl Into<std::borrow::Cow<'static, str>>) -> Failure {
     Failure::unauthorized("invalid_token", message)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_767_323_045_000);
+    const NOW_SECONDS: f64 = 1_767_323_045.0;
+    const LIFETIME: Duration = Duration::from_secs(90 * DAY);
+
+    fn ends_at(exp: f64) -> Result<(), Failure> {
+        let claims = json!({"sub": "user:ada", "apiKey": "shop", "exp": exp});
+        let Value::Object(members) = claims else { unreachable!() };
+        Claims::read(Members { part: "claims", members })?.check_times(NOW, true, LIFETIME)
+    }
+
+    #[test]
+    fn an_exp_in_another_unit_or_beyond_the_lifetime_is_refused_to_the_second() {
+        let latest = NOW_SECONDS + LIFETIME.as_secs_f64();
+        for exp in [latest, latest + LEEWAY, NOW_SECONDS + 1.0, NOW_SECONDS - LEEWAY + 1.0] {
+            assert!(ends_at(exp).is_ok(), "{exp}");
+        }
+        for exp in [
+            latest + LEEWAY + 1.0,
+            (NOW_SECONDS + 3600.0) * 1e3,
+            (NOW_SECONDS + 3600.0) * 1e6,
+            1e300,
+            f64::MAX,
+        ] {
+            let Err(Failure::Refused { code, message, .. }) = ends_at(exp) else {
+                panic!("{exp} is accepted")
+            };
+            assert_eq!(code, "invalid_token", "{exp}");
+            assert!(message.contains("claim exp") && message.contains("90 days"), "{exp}: {message}");
+        }
+        for exp in [NOW_SECONDS - LEEWAY, 0.0, -1e300] {
+            assert!(matches!(ends_at(exp), Err(Failure::Refused { code: "token_expired", .. })), "{exp}");
+        }
+    }
+}

@@ -54,14 +54,15 @@ impl Claim {
         let signature =
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
         let url = public_url(&gateway.callbacks, request);
-        let (Some(signature), Some(url)) = (signature, url) else {
-            return Err(unproven());
-        };
         let app = segment(request, APP).and_then(|app| app.parse::<AppId>().ok());
-        let (Some(app), Some(provider)) = (app, segment(request, PROVIDER)) else {
+        let peer = Peer::of_request(request);
+        let (Some(signature), Some(url), Some(app), Some(provider)) =
+            (signature, url, app, segment(request, PROVIDER))
+        else {
+            gateway.admit_stranger(request, Holder::stranger(peer)).await?;
             return Err(unproven());
         };
-        let holder = Holder::callback(app, &provider, Peer::of_request(request));
+        let holder = Holder::callback(app, &provider, peer);
         gateway.admit_stranger(request, holder).await?;
         let mut account = Account { app, provider, keywords: AddedKeywords::default() };
         let token = account.signer(gateway).await?.map(|Signer { token, keywords }| {
