@@ -283,6 +283,33 @@ fn every_test_that_the_security_page_names_exists() {
     report(&problems.collect::<Vec<_>>());
 }
 
+/// Each row of the OWASP table is held by functions with a test attribute.
+#[test]
+fn every_row_of_the_owasp_table_names_tests() {
+    let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
+    let is_test = |name: &str| {
+        sources.iter().any(|source| {
+            source.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
+                let attributes = before.rsplit(['}', ';']).next().unwrap_or(before);
+                attributes.contains("#[test]") || attributes.contains("#[tokio::test")
+            })
+        })
+    };
+    let page = read(&root().join("docs/security.md"));
+    let mut problems = Vec::new();
+    for number in 1..=10 {
+        let row = page.lines().find(|line| line.starts_with(&format!("| API{number} ")));
+        let tests = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next()).unwrap_or_default();
+        let names: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            problems.push(format!("docs/security.md: API{number} names no test"));
+        }
+        let missing = names.into_iter().filter(|name| !is_test(name));
+        problems.extend(missing.map(|name| format!("docs/security.md: API{number}: {name} is no test")));
+    }
+    report(&problems);
+}
+
 /// A new developer reads the files of this section first, so there is a limit on their number and total length.
 #[test]
 fn the_path_of_a_send_gets_no_longer() {
