@@ -1,54 +1,73 @@
-//! The tests that `docs/security.md` names as evidence.
+//! The tests that pages of the documentation name as evidence.
 
 use crate::{read, report, root, sources};
 
-/// The tables of docs/security.md name tests as evidence. Names of metrics look like names of tests, and are skipped.
-#[test]
-fn every_test_that_the_security_page_names_exists() {
-    let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
-    let page = read(&root().join("docs/security.md"));
-    let quoted = page.split('`').skip(1).step_by(2);
-    let is_test = |name: &&str| {
-        !name.starts_with("tidings_")
-            && name.len() > 20
-            && name.matches('_').count() >= 3
-            && name
-                .chars()
-                .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
-    };
-    let names: Vec<_> = quoted.filter(is_test).collect();
-    assert!(names.len() > 60, "docs/security.md names only {} tests", names.len());
-    let exists = |name: &str| sources.iter().any(|source| source.contains(&format!("fn {name}(")));
-    let problems = names
-        .iter()
-        .filter(|name| !exists(name))
-        .map(|name| format!("docs/security.md: the test {name} does not exist"));
-    report(&problems.collect::<Vec<_>>());
-}
+/// Sources of the workspace, in which tests are found by their names.
+struct Tests(Vec<String>);
 
-/// Each row of the OWASP table is held by functions with a test attribute.
-#[test]
-fn every_row_of_the_owasp_table_names_tests() {
-    let sources: Vec<String> = sources().iter().map(|path| read(path)).collect();
-    let is_test = |name: &str| {
-        sources.iter().any(|source| {
+impl Tests {
+    fn of_the_workspace() -> Tests {
+        Tests(sources().iter().map(|path| read(path)).collect())
+    }
+
+    /// Returns true if a function with this name has a test attribute or is inside a macro that adds one, such as `proptest!`.
+    fn contain(&self, name: &str) -> bool {
+        self.0.iter().any(|source| {
             source.split_once(&format!("fn {name}(")).is_some_and(|(before, _)| {
                 let attributes = before.rsplit(['}', ';']).next().unwrap_or(before);
                 attributes.contains("#[test]") || attributes.contains("#[tokio::test")
             })
         })
-    };
+    }
+
+    /// Describes the tests that a page names and that do not exist.
+    fn missing<'a>(&self, page: &str, names: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+        let missing = names.into_iter().filter(|name| !self.contain(name));
+        missing.map(|name| format!("{page}: {name} is no test")).collect()
+    }
+}
+
+/// Returns the quoted names of tests in a text. Names of metrics look like names of tests, and are skipped.
+fn named_tests(text: &str) -> impl Iterator<Item = &str> {
+    let is_letter = |letter| matches!(letter, 'a'..='z' | '0'..='9' | '_');
+    let is_long = |name: &str| name.len() > 20 && name.matches('_').count() >= 3;
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.filter(move |name| is_long(name) && !name.starts_with("tidings_") && name.chars().all(is_letter))
+}
+
+#[test]
+fn every_test_that_the_security_page_names_exists() {
     let page = read(&root().join("docs/security.md"));
+    let names: Vec<_> = named_tests(&page).collect();
+    assert!(names.len() > 60, "docs/security.md names only {} tests", names.len());
+    report(&Tests::of_the_workspace().missing("docs/security.md", names));
+}
+
+#[test]
+fn every_row_of_the_owasp_table_names_tests() {
+    let (page, tests) = (read(&root().join("docs/security.md")), Tests::of_the_workspace());
     let mut problems = Vec::new();
     for number in 1..=10 {
         let row = page.lines().find(|line| line.starts_with(&format!("| API{number} ")));
-        let tests = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next()).unwrap_or_default();
-        let names: Vec<_> = tests.split('`').skip(1).step_by(2).collect();
+        let cell = row.and_then(|row| row.trim_end_matches(" |").rsplit(" | ").next()).unwrap_or_default();
+        let names: Vec<_> = cell.split('`').skip(1).step_by(2).collect();
         if names.is_empty() {
             problems.push(format!("docs/security.md: API{number} names no test"));
         }
-        let missing = names.into_iter().filter(|name| !is_test(name));
-        problems.extend(missing.map(|name| format!("docs/security.md: API{number}: {name} is no test")));
+        problems.extend(tests.missing(&format!("docs/security.md: API{number}"), names));
     }
+    report(&problems);
+}
+
+#[test]
+fn every_reader_on_the_page_of_limits_names_tests() {
+    let page = read(&root().join("docs/limits.md"));
+    let section = page.split("\n## Readers\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows: Vec<_> =
+        section.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| test |")).collect();
+    assert!(rows.len() > 20, "docs/limits.md has only {} readers", rows.len());
+    let without = rows.iter().filter(|row| named_tests(row).next().is_none());
+    let mut problems: Vec<_> = without.map(|row| format!("docs/limits.md names no test: {row}")).collect();
+    problems.extend(Tests::of_the_workspace().missing("docs/limits.md", named_tests(section)));
     report(&problems);
 }

@@ -216,8 +216,10 @@ fn folded(local: &str) -> String {
     if local.is_ascii() {
         return local.to_ascii_lowercase();
     }
-    // By characters, so that a sigma folds alike at the end of a word. Lower-casing can end the composed form.
-    let lower: String = local.nfc().flat_map(char::to_lowercase).collect();
+    // A sigma has two small forms, of which one stands at the end of a word. Lower-casing can end the composed form.
+    let lower =
+        local.nfc().flat_map(char::to_lowercase).map(|letter| if letter == 'ς' { 'σ' } else { letter });
+    let lower: String = lower.collect();
     lower.nfc().collect()
 }
 
