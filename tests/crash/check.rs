@@ -12,6 +12,7 @@ mod latency;
 mod model;
 mod outcome_events;
 mod plans;
+mod poison;
 mod sends;
 mod suppressions;
 mod webhooks;
@@ -57,6 +58,7 @@ pub(crate) const CHECKS: &[(&str, Check)] = &[
     ("webhooks report how every delivery ended, and what was read", webhooks::everything_is_reported),
     ("webhooks of a delivery come in order, each under one id", webhooks::each_delivery_is_in_order),
     ("no message was dead-lettered", outcome_events::no_message_was_dead_lettered),
+    ("a send that ends processes is parked, and nothing else is", poison::only_the_poison_is_parked),
     (SMALL_APPS_DO_NOT_WAIT, latency::small_apps_do_not_wait),
     (ALL_WORK_IS_DONE, finished::all_work_is_done),
     ("the system was idle while it was checked", the_system_was_idle),

@@ -24,6 +24,9 @@ const REPEATED: usize = 60;
 /// One undisturbed send of a small app during a flood of the large app is required per this number of notifications.
 const BESIDE_A_FLOOD: usize = 4_000;
 
+/// Number of processes that the poison must end: one for each mark after which it is parked.
+const LEAST_POISONED: usize = 3;
+
 /// A minimum number, and the actual one.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Need {
@@ -128,7 +131,10 @@ fn of_faults(size: Size, tally: &Tally) -> Vec<Need> {
         check: None,
     };
     let kills = tally.number_of_kills();
-    let mut needs = vec![need("kills".to_owned(), size.least_kills, Some(&kills))];
+    let mut needs = vec![
+        need("kills".to_owned(), size.least_kills, Some(&kills)),
+        need("deaths by the poison".to_owned(), LEAST_POISONED, Some(&tally.poisoned)),
+    ];
     let kill = |of: &str, least| need(format!("kills of {of}"), least, tally.kills.get(of));
     needs.extend(["postgres", "nats"].map(|server| kill(server, size.least_of_each)));
     needs.extend(Role::ALL.map(|role| kill(role.as_str(), 1)));

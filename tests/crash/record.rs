@@ -52,6 +52,10 @@ pub(crate) struct Record {
     pub(crate) visible: Vec<VisibleSend>,
     /// Periods in which nats-server redelivered acknowledged sends.
     pub(crate) redeliveries: Vec<Fault>,
+    /// Request of the send whose handling ends the process.
+    pub(crate) poison: Uuid,
+    /// Messages without a delivery in `tidings parked list`, each with its request and cause.
+    pub(crate) parked: Vec<(Option<Uuid>, String)>,
     pub(crate) conditions: Conditions,
     /// Result of waiting until no work was left, before the record was assembled.
     pub(crate) waiting: Waiting,

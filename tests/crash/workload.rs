@@ -4,6 +4,7 @@ mod measurement;
 mod notice;
 mod pace;
 mod people;
+pub(crate) mod poison;
 mod probe;
 mod readers;
 mod senders;
@@ -22,6 +23,7 @@ use suite::checkpoint::Checkpoint;
 use suite::{Api, claims};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 pub(crate) use notice::Notice;
 pub(crate) use people::{People, email, identifier};
@@ -117,6 +119,8 @@ pub(crate) struct Observations {
     pub(crate) visible: Vec<VisibleSend>,
     pub(crate) samples: Vec<Checkpoint>,
     pub(crate) redeliveries: Vec<Fault>,
+    /// Request of the send whose handling ends the process.
+    pub(crate) poison: Uuid,
 }
 
 impl Workload {
@@ -182,8 +186,9 @@ impl Workload {
             busy.spawn(Arc::clone(self).read(user));
         }
         busy.spawn(Arc::clone(self).change_addresses());
-        busy.join_all().await;
-        Observations { visible: probe.stop().await, samples: sampler.stop(), redeliveries: watch.stop() }
+        let (poison, _) = tokio::join!(self.send_poison(), busy.join_all());
+        let (samples, redeliveries) = (sampler.stop(), watch.stop());
+        Observations { visible: probe.stop().await, samples, redeliveries, poison }
     }
 
     /// API client of an app at one of the two gateways.

@@ -1,4 +1,4 @@
-//! Kills the process at the crash point that the environment names.
+//! Kills the process at the crash point, or with the poison, that the environment names.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::process::{Signal, getpid, kill_process};
 
-use crate::{CRASH_AT, CRASHES, CrashPoint};
+use crate::{CRASH_AT, CRASHES, CrashPoint, POISON, POISONED};
 
 /// The process kills itself when it reaches the crash point `point` for the `passage`th time.
 struct CrashAt {
@@ -31,13 +31,25 @@ pub(crate) fn is_due(point: CrashPoint) -> bool {
     at.passed.fetch_add(1, Ordering::Relaxed) + 1 == at.passage
 }
 
+pub(crate) fn handle(text: &str) {
+    static MARKER: OnceLock<Option<String>> = OnceLock::new();
+    let marker = MARKER.get_or_init(|| std::env::var(POISON).ok().filter(|marker| !marker.is_empty()));
+    if marker.as_ref().is_some_and(|marker| text.contains(marker)) {
+        die_of(POISONED);
+    }
+}
+
 pub(crate) fn die(point: CrashPoint) {
+    die_of(point.as_str());
+}
+
+fn die_of(name: &str) {
     if let Some(path) = std::env::var_os(CRASHES)
         && let Ok(mut crashes) = OpenOptions::new().append(true).create(true).open(path)
     {
         // Use a single write, so that the lines of different processes do not mix. If the write fails, the process still dies,
         // but the test does not count the crash.
-        crashes.write_all(format!("{} {}\n", point.as_str(), getpid()).as_bytes()).ok();
+        crashes.write_all(format!("{name} {}\n", getpid()).as_bytes()).ok();
     }
     while kill_process(getpid(), Signal::KILL).is_err() {}
 }

@@ -1,8 +1,8 @@
 //! Crash points: places in the code at which a process can kill itself, for tests of the delivery guarantees.
 //!
 //! Each crash point lies between two steps of the code. Only the test suite enables the feature `armed`. Without this feature,
-//! the compiler removes all crash points. With this feature, a process reads two environment variables: [`CRASH_AT`] and
-//! [`CRASHES`].
+//! the compiler removes all crash points. With this feature, a process reads three environment variables: [`CRASH_AT`],
+//! [`CRASHES`] and [`POISON`].
 
 #[cfg(feature = "armed")]
 mod armed;
@@ -15,6 +15,11 @@ use crate::named::named;
 pub const CRASH_AT: &str = "SABOTAGE_CRASH_AT";
 /// Environment variable with the path of a file. A dying process appends the name of its crash point and its process id to it.
 pub const CRASHES: &str = "SABOTAGE_CRASHES";
+
+/// Environment variable with a marker. A process dies when it handles a text that contains the marker.
+pub const POISON: &str = "SABOTAGE_POISON";
+/// Name in the file of crashes of a death by [`POISON`].
+pub const POISONED: &str = "poisoned";
 
 named! {
     /// A place between two steps. If the process crashes there, the first step is done and the second is not.
@@ -45,6 +50,17 @@ pub fn reach(point: CrashPoint) {
         die(point);
     }
 }
+
+/// Kills the process if `text` contains the marker that [`POISON`] names.
+#[cfg(feature = "armed")]
+pub fn handle(text: &str) {
+    armed::handle(text);
+}
+
+/// Does nothing.
+#[cfg(not(feature = "armed"))]
+#[inline(always)]
+pub const fn handle(_: &str) {}
 
 /// Counts how often the process has reached `point`. Returns true if the process must die now.
 #[cfg(feature = "armed")]

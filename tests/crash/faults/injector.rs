@@ -10,7 +10,7 @@ use testkit::eventually;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
-use super::crashes::Crashes;
+use super::crashes::{Crashes, Death};
 use super::disturbance::Disturbance;
 use super::injection::{Injection, Server};
 use super::now;
@@ -117,7 +117,7 @@ impl<'s> Injector<'s> {
         }
     }
 
-    /// Restarts a process that died at its crash point.
+    /// Restarts a process that died at its crash point, or of the poison.
     ///
     /// # Panics
     /// The process ended for another reason.
@@ -125,7 +125,11 @@ impl<'s> Injector<'s> {
         let process = self.system.process_mut(name);
         let Some(ended) = process.ended() else { return };
         match self.crashes.take(process.service.id()) {
-            Some(point) => {
+            Some(Death::OfPoison) => {
+                self.tally.poisoned += 1;
+                self.start(name, format!("{} {name}", sabotage::POISONED), since);
+            }
+            Some(Death::AtPoint(point)) => {
                 *self.tally.crashes.entry(point).or_default() += 1;
                 if let Some(asked) = self.armed.get_mut(&name) {
                     asked.pop_front();

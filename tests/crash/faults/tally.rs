@@ -14,6 +14,8 @@ pub(crate) struct Tally {
     pub(crate) kills: BTreeMap<&'static str, usize>,
     /// Deaths by crash point.
     pub(crate) crashes: BTreeMap<CrashPoint, usize>,
+    /// Number of processes that died when they handled the poison.
+    pub(crate) poisoned: usize,
     /// Disturbances. A pause counts only if the process was not killed before its end.
     pub(crate) disturbances: BTreeMap<Disturbance, usize>,
     /// Processes that were started while a server was unavailable, gave up waiting for it and were restarted.

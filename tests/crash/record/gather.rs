@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use domain::Channel;
 use serde_json::Value;
 use sqlx::PgPool;
+use uuid::Uuid;
 
 use crate::conditions::Conditions;
 use crate::journal::{Journal, Line};
@@ -47,11 +48,13 @@ pub(crate) async fn gather(
         samples: observed.samples,
         visible: observed.visible,
         redeliveries: observed.redeliveries,
+        poison: observed.poison,
         ..Record::default()
     };
     record.inboxes = api::inboxes(scene, workload).await;
     record.reported = api::requests(scene, &record).await;
     record.webhooks = webhooks::read(&scene.webhooks);
+    record.parked = tokio::task::block_in_place(|| parked(scene));
     record.verified = tokio::task::block_in_place(|| verified(scene));
     record.meanwhile = log::written(&event_log, scene.partitions).await - before;
     record
@@ -61,6 +64,15 @@ pub(crate) async fn gather(
 fn verified(scene: &Scene) -> Value {
     let output = scene.environment.run("tidings", &["verify", "--json"]);
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Reads the parked messages that belong to no delivery from `tidings parked list --json`.
+fn parked(scene: &Scene) -> Vec<(Option<Uuid>, String)> {
+    let listed = scene.environment.tidings(&["parked", "list", "--limit", "10000", "--json"]);
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    let of_no_delivery = listed.iter().filter(|parked| parked["deliveryId"].is_null());
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    of_no_delivery.map(|parked| (text(&parked["requestId"]).parse().ok(), text(&parked["cause"]))).collect()
 }
 
 fn asked(scene: &Scene, workload: &Workload, number: usize) -> IntendedSend {

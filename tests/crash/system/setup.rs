@@ -13,6 +13,7 @@ use testkit::{Service, binary, eventually};
 use super::Settings;
 use super::files::Files;
 use crate::conditions::LEASE;
+use crate::workload::poison;
 
 /// Setting of the largest app: number of sends per second that each gateway accepts in the transactional lane.
 const RATE_OF_LARGEST: &str = "transactional-rate=5";
@@ -90,6 +91,7 @@ pub(super) fn settings(
         ("TIDINGS_GATEWAY__PUBLIC_URL", public_url.to_owned()),
         ("TIDINGS_WEB_PUSH__HOSTS", providers.push_origin.clone()),
         (sabotage::CRASHES, files.path("crashes").to_str().unwrap().to_owned()),
+        (sabotage::POISON, poison::TITLE.to_owned()),
     ];
     settings.extend(IMPATIENT.map(|(name, value)| (name, value.to_owned())));
     let stretched = |millis: i64| format!("{:.0}ms", millis as f64 * run.patience);

@@ -18,11 +18,11 @@ use crate::workload::probe::{PendingProbe, Probe};
 use crate::workload::{Notice, Workload, email, identifier};
 
 /// Pause of a client between two tries.
-const BACK_OFF: Duration = Duration::from_millis(100);
+pub(super) const BACK_OFF: Duration = Duration::from_millis(100);
 /// Maximum number of sends that a client makes concurrently in a burst.
 const AT_ONCE: usize = 4;
 /// Time limit for the confirmation of a send. No server is unavailable for so long.
-const CONFIRMED_WITHIN: Duration = Duration::from_secs(120);
+pub(super) const CONFIRMED_WITHIN: Duration = Duration::from_secs(120);
 
 impl Workload {
     /// Makes the sends of this client, spread over the duration of the load. Clients of the large app send in bursts.
@@ -97,6 +97,6 @@ impl Workload {
     }
 }
 
-fn request_id(answer: &Value) -> Uuid {
+pub(super) fn request_id(answer: &Value) -> Uuid {
     answer["requestId"].as_str().unwrap().parse().unwrap()
 }
