@@ -4,6 +4,9 @@
 //! database before it is handled, and the mark is withdrawn afterwards. Marks that stay count the processes that ended meanwhile.
 //! Messages that a process handles at the same time could be blamed for each other. Therefore a message that has a mark is
 //! handled alone among the suspects of its process. After three marks, it is parked.
+//!
+//! A mark stays until the handling ends, however long that takes. A suspect leaves its places to others after 30 s, so a mark from a
+//! later time may be the work of another suspect. Therefore a message that has two marks is handled alone until the end.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,6 +14,7 @@ use std::time::Duration;
 
 use domain::StreamName;
 use store::Store;
+use store::database::failure::Reader;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::timeout;
 
@@ -22,9 +26,10 @@ pub(crate) const MAX_ENDS: i32 = 3;
 const TOGETHER: u32 = 32;
 /// Maximum time for which a suspect waits for others.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time after which the handling has not ended the process. The mark is then withdrawn, because a long call to a provider may last
-/// for minutes.
-const WATCHED: Duration = Duration::from_secs(30);
+/// Time after which a suspect leaves its places to others, because a long call to a provider may last for minutes.
+const IN_PLACE: Duration = Duration::from_secs(30);
+/// Time after which a handling counts as lost, because no handling lasts so long. The mark is then withdrawn.
+const WATCHED: Duration = Duration::from_secs(3600);
 /// Pause before another try to withdraw a mark, and number of tries.
 const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
 const WITHDRAW_TRIES: u32 = 600;
@@ -36,7 +41,7 @@ static ROOM: Semaphore = Semaphore::const_new(TOGETHER as usize);
 #[derive(Clone, Debug)]
 pub(crate) struct Suspects {
     store: Store,
-    stream: StreamName,
+    reader: Reader,
     watched: Arc<Watched>,
 }
 
@@ -68,7 +73,7 @@ pub(crate) fn is_suspect(deliveries: u64) -> bool {
 
 impl Suspects {
     pub(crate) fn new(store: Store, stream: StreamName) -> Suspects {
-        Suspects { store, stream, watched: Arc::default() }
+        Suspects { store, reader: Reader::consumer(stream), watched: Arc::default() }
     }
 
     /// Marks a suspect before it is handled. The caller ends the handling with [`end`](Self::end) or [`forget`](Self::forget).
@@ -79,7 +84,7 @@ impl Suspects {
         if self.watched().contains_key(&seq) {
             return Ok(Verdict::Later);
         }
-        let ends = self.store.database().unended_handlings(self.stream, seq).await?;
+        let ends = self.store.database().unended_handlings(self.reader, seq).await?;
         if ends >= MAX_ENDS {
             return Ok(Verdict::Park);
         }
@@ -87,24 +92,24 @@ impl Suspects {
         let Ok(Ok(permit)) = timeout(PATIENCE, ROOM.acquire_many(places)).await else {
             return Ok(Verdict::Later);
         };
-        self.store.database().begin_handling(self.stream, seq).await?;
+        self.store.database().begin_handling(self.reader, seq).await?;
         if ends > 0 {
             tracing::warn!(
-                stream = %self.stream, seq, ends,
+                stream = %self.reader, seq, ends,
                 "handling alone a message during whose handling processes ended"
             );
         }
-        self.watch(seq, permit);
+        self.watch(seq, ends, permit);
         Ok(Verdict::Handle)
     }
 
     /// Records that the handling has ended, and that the process lives. The message may be handled again.
     pub(crate) async fn end(&self, seq: u64) {
         let Some(watch) = self.watched().remove(&seq) else { return };
-        let end = match self.store.database().end_handling(self.stream, seq).await {
+        let end = match self.store.database().end_handling(self.reader, seq).await {
             Ok(()) => End::Recorded,
             Err(error) => {
-                tracing::debug!(stream = %self.stream, seq, %error, "cannot withdraw the mark of a suspect; trying again");
+                tracing::debug!(stream = %self.reader, seq, %error, "cannot withdraw the mark of a suspect; trying again");
                 End::Unrecorded
             }
         };
@@ -117,14 +122,18 @@ impl Suspects {
         watch.map(|watch| watch.send(End::Recorded));
     }
 
-    /// Keeps the places of a suspect until its handling ends, or until it has lasted for so long that it does not end the process.
-    fn watch(&self, seq: u64, permit: SemaphorePermit<'static>) {
-        let (watch, ended) = oneshot::channel();
+    /// Keeps the places of a suspect for 30 s, or until its handling ends. If no end comes at all, withdraws the mark after an hour.
+    fn watch(&self, seq: u64, ends: i32, permit: SemaphorePermit<'static>) {
+        let (watch, mut ended) = oneshot::channel();
         self.watched().insert(seq, watch);
-        let (store, stream, watched) = (self.store.clone(), self.stream, Arc::downgrade(&self.watched));
+        let (store, reader, watched) = (self.store.clone(), self.reader, Arc::downgrade(&self.watched));
+        let in_place = if ends + 1 < MAX_ENDS { IN_PLACE } else { WATCHED };
         tokio::spawn(async move {
-            let end = timeout(WATCHED, ended).await;
+            let mut end = timeout(in_place, &mut ended).await;
             drop(permit);
+            if end.is_err() {
+                end = timeout(WATCHED, ended).await;
+            }
             match end {
                 Ok(Ok(End::Unrecorded)) => {}
                 // An error means that no handler is left.
@@ -132,7 +141,7 @@ impl Suspects {
                 Err(_) => drop(Weak::upgrade(&watched).map(|watched| locked(&watched).remove(&seq))),
             }
             for _ in 0..WITHDRAW_TRIES {
-                if store.database().end_handling(stream, seq).await.is_ok() {
+                if store.database().end_handling(reader, seq).await.is_ok() {
                     return;
                 }
                 tokio::time::sleep(WITHDRAW_PAUSE).await;

@@ -122,3 +122,67 @@ async fn messages_of_processes_that_were_killed_are_not_blamed_once_a_handling_e
     .await;
     assert_eq!(world.count("SELECT count(*) FROM parked").await, 0);
 }
+
+/// Lets the clock of the runtime pass 40 s, in which no handling ends.
+async fn forty_seconds_pass() {
+    // The timers of the watches must start before.
+    tokio::task::yield_now().await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(40)).await;
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_message_whose_handling_ends_the_process_after_more_than_30_s_is_parked() {
+    let world = World::start().await;
+    let mut ended = 0;
+    let mut left = 3;
+    while left > 0 {
+        let work_stream = WorkStream::new(world.installation.context.store.clone(), SENDS);
+        for message in world.consumer.fetch(3, SETTINGS.ack_wait * 2).await.unwrap() {
+            for (message, envelope) in work_stream.decode(message).await {
+                if envelope.id.as_u128() == POISON {
+                    forty_seconds_pass().await;
+                    ended += 1;
+                } else {
+                    work_stream.acknowledge(&message).await;
+                }
+            }
+        }
+        assert!(ended <= 5, "the marks are withdrawn although the handling continues");
+        let progress = world.installation.context.log.consumer_progress(SENDS, "dispatcher").await;
+        left = usize::try_from(progress.unwrap().unwrap().ack_pending).unwrap();
+    }
+    assert_eq!(ended, 5);
+    assert_eq!(world.count("SELECT count(*) FROM parked WHERE cause LIKE '3 processes ended%'").await, 1);
+    assert_eq!(world.count("SELECT count(*) FROM parked").await, 1);
+}
+
+#[tokio::test]
+async fn after_30_s_a_suspect_leaves_its_places_to_others_unless_two_processes_ended_during_its_handling() {
+    let world = World::start().await;
+    for _ in 0..2 {
+        drop(world.delivered(3).await);
+    }
+    let work_stream = WorkStream::new(world.installation.context.store.clone(), SENDS);
+    let mut delivered = world.delivered(3).await;
+    let marked = async |seq: u64, ends: i32| {
+        let mark = sqlx::query(
+            "INSERT INTO message_failure (stream, seq, failures, cause, unended) VALUES ($1, $2, 0, '', $3)",
+        );
+        let mark = mark.bind(SENDS.to_string()).bind(seq.cast_signed()).bind(ends);
+        mark.execute(&world.installation.pool).await.unwrap();
+    };
+    for message in &delivered {
+        marked(message.seq, if message.seq == 1 { 1 } else { 2 }).await;
+    }
+    delivered.sort_by_key(|message| message.seq);
+    let mut delivered = delivered.into_iter();
+    let [first, second, third] = [(); 3].map(|()| delivered.next().unwrap());
+    assert_eq!(work_stream.decode(first).await.len(), 1);
+    forty_seconds_pass().await;
+    assert_eq!(work_stream.decode(second).await.len(), 1, "the first had one mark");
+    forty_seconds_pass().await;
+    assert_eq!(work_stream.decode(third).await.len(), 0, "the second had two marks");
+    assert_eq!(world.count("SELECT sum(unended) FROM message_failure").await, 2 + 3 + 2);
+}

@@ -1,5 +1,7 @@
 //! Failure counts of messages. A message whose processing keeps failing is parked, so that it does not block other messages.
 
+use std::fmt;
+
 use domain::{AppId, SendId, StreamName};
 use sqlx::PgExecutor;
 use uuid::Uuid;
@@ -28,6 +30,40 @@ pub struct ParkRequest<'a> {
     pub cause: &'a str,
 }
 
+/// A reader that marks the messages that may end its process. Two projections may read one stream, so each has marks of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    pub stream: StreamName,
+    /// Name of the projection; None for the consumer of a work stream.
+    pub projection: Option<&'static str>,
+    /// Position of an event in its message; None for the whole message.
+    pub event: Option<usize>,
+}
+
+impl Reader {
+    /// The consumer of a work stream.
+    #[must_use]
+    pub fn consumer(stream: StreamName) -> Reader {
+        Reader { stream, projection: None, event: None }
+    }
+
+    #[must_use]
+    pub fn projection(projection: &'static str, stream: StreamName) -> Reader {
+        Reader { stream, projection: Some(projection), event: None }
+    }
+}
+
+impl fmt::Display for Reader {
+    /// Writes the column `stream` of the reader's rows: `SEND_bulk`, `inbox:INBOX_0` or `inbox:INBOX_0/3`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(projection) = self.projection {
+            write!(f, "{projection}:")?;
+        }
+        write!(f, "{}", self.stream)?;
+        self.event.map_or(Ok(()), |event| write!(f, "/{event}"))
+    }
+}
+
 impl Database<'_> {
     /// Counts a failure and returns the number of failures of this message so far. The caller must count only failures caused
     /// by the message itself: decoding failed, processing panicked, or PostgreSQL rejected its data. It must not count
@@ -42,10 +78,10 @@ impl Database<'_> {
     }
 
     /// Returns the number of processes that ended while they handled this message.
-    pub async fn unended_handlings(self, stream: StreamName, seq: u64) -> Result<i32, Error> {
+    pub async fn unended_handlings(self, reader: Reader, seq: u64) -> Result<i32, Error> {
         let unended = sqlx::query_scalar!(
             "SELECT unended FROM message_failure WHERE stream = $1 AND seq = $2",
-            stream.to_string(),
+            reader.to_string(),
             seq.cast_signed()
         )
         .fetch_optional(&self.0.pool)
@@ -54,12 +90,12 @@ impl Database<'_> {
     }
 
     /// Records that this process begins to handle a message that may end it.
-    pub async fn begin_handling(self, stream: StreamName, seq: u64) -> Result<(), Error> {
+    pub async fn begin_handling(self, reader: Reader, seq: u64) -> Result<(), Error> {
         sqlx::query!(
             "INSERT INTO message_failure (stream, seq, failures, cause, unended)
              VALUES ($1, $2, 0, 'the process ended', 1)
              ON CONFLICT (stream, seq) DO UPDATE SET unended = message_failure.unended + 1",
-            stream.to_string(),
+            reader.to_string(),
             seq.cast_signed()
         )
         .execute(&self.0.pool)
@@ -68,15 +104,29 @@ impl Database<'_> {
     }
 
     /// Withdraws [`begin_handling`](Self::begin_handling): the process lives.
-    pub async fn end_handling(self, stream: StreamName, seq: u64) -> Result<(), Error> {
+    pub async fn end_handling(self, reader: Reader, seq: u64) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE message_failure SET unended = unended - 1 WHERE stream = $1 AND seq = $2 AND unended > 0",
-            stream.to_string(),
+            reader.to_string(),
             seq.cast_signed()
         )
         .execute(&self.0.pool)
         .await?;
         Ok(())
+    }
+
+    /// Deletes the rows of messages up to sequence `seq` that have a mark and no failure. The reader must have processed these messages.
+    /// If the reader is a projection, also deletes the marks of single events.
+    pub async fn forget_handlings(self, reader: Reader, seq: u64) -> Result<u64, Error> {
+        let deleted = sqlx::query!(
+            "DELETE FROM message_failure
+             WHERE (stream = $1 OR starts_with(stream, $1 || '/')) AND seq <= $2 AND failures = 0",
+            reader.to_string(),
+            seq.cast_signed()
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(deleted.rows_affected())
     }
 
     /// Deletes the failure count of a message that the caller has processed.
