@@ -4,6 +4,8 @@
 //! of the projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. So rows are
 //! written in the order of the stream, and once per event.
 
+mod marks;
+
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -15,6 +17,7 @@ use metrics::counter;
 use store::Store;
 use store::database::failure::MAX_FAILURES;
 
+use self::marks::Marks;
 use crate::Tasks;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 
@@ -112,13 +115,15 @@ pub struct Follower<P> {
     stream: StreamName,
     /// Last sequence committed.
     position: u64,
+    marks: Marks,
     pub projection: P,
 }
 
 impl<P: Projection> Follower<P> {
     /// Creates a follower. Before it projects events, [`load`](Self::load) must read its position.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
-        Follower { store, stream, position: 0, projection }
+        let marks = Marks::new(store.clone(), P::NAME, stream);
+        Follower { store, stream, position: 0, marks, projection }
     }
 
     pub fn stream(&self) -> StreamName {
@@ -139,6 +144,9 @@ impl<P: Projection> Follower<P> {
         while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
             ended?;
             token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        }
+        if let Err(error) = self.marks.end(self.position).await {
+            tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot withdraw a mark; the next process projects the events one by one");
         }
         Ok(())
     }
@@ -170,7 +178,7 @@ impl<P: Projection> Follower<P> {
                 }
                 Err(error) => return self.retry_later(&error),
             };
-            match self.project(&records).await {
+            match self.project_marked(&records).await {
                 Ok(ProjectionResult::Committed) => {}
                 Ok(ProjectionResult::Overtaken) => return Ok(()),
                 Err(ProjectionError::Store(error)) => return self.retry_later(&error),
@@ -298,11 +306,8 @@ impl<P: Projection> Follower<P> {
                 if index + 1 < alone.len() {
                     batch.to = batch.from;
                 }
-                // The whole message is stored, because a second dead event of the message has no row of its own.
-                for (dead, _) in &mut batch.dead {
-                    *dead = record;
-                }
-                if self.project_alone(record, batch).await? == ProjectionResult::Overtaken {
+                if self.project_alone(record, of_record(batch, record)).await? == ProjectionResult::Overtaken
+                {
                     return Ok(ProjectionResult::Overtaken);
                 }
             }
@@ -348,6 +353,14 @@ impl<P: Projection> Follower<P> {
         self.projection.announce(&batch.events, batch.to).await;
         Ok(ProjectionResult::Committed)
     }
+}
+
+/// Stores the whole message for a dead event, because a second dead event of the message has no row of its own.
+fn of_record<'a, E>(mut batch: EventBatch<'a, E>, record: &'a Record) -> EventBatch<'a, E> {
+    for (dead, _) in &mut batch.dead {
+        *dead = record;
+    }
+    batch
 }
 
 /// Returns a record for each event of the record's message.

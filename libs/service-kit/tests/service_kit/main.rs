@@ -3,6 +3,7 @@
 
 mod config;
 mod connect;
+mod follower;
 mod installation;
 mod server;
 mod suspicion;

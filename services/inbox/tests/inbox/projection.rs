@@ -100,7 +100,7 @@ async fn of_a_bundle_only_the_refused_event_is_left_out() {
     let dead: Vec<(i64, Vec<u8>)> =
         sqlx::query_as("SELECT seq, message FROM dead_event").fetch_all(&world.pool).await.unwrap();
     assert_eq!(dead, [(1, message)]);
-    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure WHERE failures > 0").await, 0);
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn a_refused_event_is_tried_five_times() {
     // The event is tried twice in its batch, then five times alone.
     assert_eq!(world.count("SELECT last_value FROM tries").await, 7);
     assert_eq!(world.count("SELECT count(*) FROM dead_event WHERE cause LIKE '%SQLSTATE 22000%'").await, 1);
-    assert_eq!(world.count("SELECT count(*) FROM message_failure").await, 0);
+    assert_eq!(world.count("SELECT count(*) FROM message_failure WHERE failures > 0").await, 0);
 }
 
 #[tokio::test]

@@ -1,0 +1,181 @@
+//! Marks of events under suspicion: their projection may have ended the process.
+//!
+//! The log does not count how often a follower reads an event. So each process marks the first event that it projects after its start,
+//! and deletes the mark when the events are committed. If it finds a mark of a process that ended, it projects the events of this read one
+//! by one, each with a mark. A message with three marks is divided into its events, and the event that ends processes is skipped.
+
+use domain::StreamName;
+use event_log::Record;
+use store::Store;
+use store::database::failure::Reader;
+
+use super::{
+    EventBatch, Follower, Projection, ProjectionError, ProjectionResult, Repeats, events_alone, of_record,
+};
+use crate::suspicion::MAX_ENDS;
+
+/// Number of processes that may end while they divide a message into its events. The whole message is then skipped.
+const MAX_DIVIDED: i32 = 2 * MAX_ENDS;
+/// Number of processes that may end while they project one event of a divided message. The event is then skipped.
+const MAX_ENDS_OF_EVENT: i32 = 2;
+// Each process that ends with a mark of an event also leaves a mark of the message.
+const _: () = assert!(MAX_ENDS + MAX_ENDS_OF_EVENT < MAX_DIVIDED);
+
+/// Way to project the events of a read, from its first message on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Care {
+    /// All of them together.
+    Together,
+    /// The first message alone.
+    Alone,
+    /// The first message alone, and each of its events separately.
+    Divided,
+    /// Not the first message: it has ended too many processes.
+    Skip,
+}
+
+#[derive(Debug)]
+pub(super) struct Marks {
+    store: Store,
+    reader: Reader,
+    /// The message that this process has marked, and how to project it.
+    marked: Option<(u64, Care)>,
+    /// True until the process has committed the events of a read.
+    is_new: bool,
+    /// Last message that is projected alone.
+    alone_until: u64,
+}
+
+impl Marks {
+    pub(super) fn new(store: Store, projection: &'static str, stream: StreamName) -> Marks {
+        let reader = Reader::projection(projection, stream);
+        Marks { store, reader, marked: None, is_new: true, alone_until: 0 }
+    }
+
+    /// Marks the first message of a read, if it is the first read of the process or a message is under suspicion. `last` is the last
+    /// message of the read.
+    async fn begin(&mut self, first: u64, last: u64) -> Result<Care, store::Error> {
+        if !self.is_new && first > self.alone_until {
+            return Ok(Care::Together);
+        }
+        if let Some((seq, care)) = self.marked
+            && seq == first
+        {
+            return Ok(care);
+        }
+        self.withdraw().await?;
+        let ends = self.store.database().unended_handlings(self.reader, first).await?;
+        if ends > 0 && first > self.alone_until {
+            tracing::warn!(
+                projection = self.reader.projection, stream = %self.reader.stream, first, last, ends,
+                "processes ended while they projected an event; projecting the next events one by one"
+            );
+            self.alone_until = last;
+        }
+        let care = match ends {
+            MAX_DIVIDED.. => Care::Skip,
+            MAX_ENDS.. => Care::Divided,
+            _ if first <= self.alone_until => Care::Alone,
+            _ => Care::Together,
+        };
+        self.store.database().begin_handling(self.reader, first).await?;
+        self.marked = Some((first, care));
+        Ok(care)
+    }
+
+    /// Marks an event of a divided message. Returns false if the event has ended too many processes.
+    async fn begin_event(&self, seq: u64, event: usize) -> Result<bool, store::Error> {
+        let (database, reader) = (self.store.database(), Reader { event: Some(event), ..self.reader });
+        if database.unended_handlings(reader, seq).await? >= MAX_ENDS_OF_EVENT {
+            return Ok(false);
+        }
+        database.begin_handling(reader, seq).await?;
+        Ok(true)
+    }
+
+    /// Records that the projection of an event of a divided message has ended, and that the process lives.
+    async fn end_event(&self, seq: u64, event: usize) -> Result<(), store::Error> {
+        let reader = Reader { event: Some(event), ..self.reader };
+        self.store.database().end_handling(reader, seq).await
+    }
+
+    /// Deletes all marks up to `position`, whose events are committed.
+    async fn forget(&mut self, position: u64) -> Result<(), store::Error> {
+        if self.marked.is_some_and(|(seq, _)| seq <= position) {
+            self.store.database().forget_handlings(self.reader, position).await?;
+            self.marked = None;
+        }
+        self.is_new = false;
+        Ok(())
+    }
+
+    /// Ends the mark of this process, which stops as requested.
+    pub(super) async fn end(&mut self, position: u64) -> Result<(), store::Error> {
+        self.forget(position).await?;
+        self.withdraw().await
+    }
+
+    async fn withdraw(&mut self) -> Result<(), store::Error> {
+        if let Some((seq, _)) = self.marked {
+            self.store.database().end_handling(self.reader, seq).await?;
+            self.marked = None;
+        }
+        Ok(())
+    }
+}
+
+impl<P: Projection> Follower<P> {
+    /// Projects events like [`project`](Self::project), and skips an event whose projection has ended several processes.
+    pub(super) async fn project_marked(
+        &mut self,
+        records: &[Record],
+    ) -> Result<ProjectionResult, ProjectionError> {
+        let mut rest = records;
+        while let [first, .., last] | [first @ last] = rest {
+            let care = self.marks.begin(first.seq, last.seq).await?;
+            let taken = if care == Care::Together { rest.len() } else { 1 };
+            let projected = match care {
+                Care::Together | Care::Alone => self.project(&rest[..taken]).await?,
+                Care::Divided => self.project_divided(first).await?,
+                Care::Skip => self.skip(first, first.seq).await?,
+            };
+            if projected == ProjectionResult::Overtaken {
+                return Ok(projected);
+            }
+            self.marks.forget(self.position).await?;
+            rest = &rest[taken..];
+        }
+        Ok(ProjectionResult::Committed)
+    }
+
+    /// Projects the events of a message one by one, and skips those that have ended several processes. The checkpoint moves with the
+    /// last event.
+    async fn project_divided(&mut self, record: &Record) -> Result<ProjectionResult, ProjectionError> {
+        let alone = events_alone(record);
+        for (index, event) in alone.iter().enumerate() {
+            let to = if index + 1 < alone.len() { self.position } else { record.seq };
+            let is_safe = alone.len() > 1 && self.marks.begin_event(record.seq, index).await?;
+            let projected = if is_safe {
+                let (batch, _) = self.decode_batch(std::slice::from_ref(event))?;
+                self.project_alone(record, EventBatch { to, ..of_record(batch, record) }).await?
+            } else {
+                self.skip(record, to).await?
+            };
+            if projected == ProjectionResult::Overtaken {
+                return Ok(projected);
+            }
+            if is_safe {
+                self.marks.end_event(record.seq, index).await?;
+            }
+        }
+        Ok(ProjectionResult::Committed)
+    }
+
+    /// Dead-letters a message whose projection has ended several processes, without reading it. Moves the checkpoint to `to`.
+    async fn skip(&mut self, record: &Record, to: u64) -> Result<ProjectionResult, ProjectionError> {
+        let cause = format!("{MAX_ENDS} processes ended while they projected this message");
+        let (from, events) = (self.position, P::Events::default());
+        let batch = EventBatch { stream: self.stream, from, to, events, dead: vec![(record, cause)] };
+        self.write(&batch, Repeats::Skipped).await
+    }
+}
