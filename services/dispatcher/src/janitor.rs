@@ -1,12 +1,13 @@
 //! Removal of data that is no longer needed. In the log, these are messages that every reader has read and that are older than
-//! the retention. In the database, these are expired idempotency keys, messages whose receipts never arrived, and attachments of
-//! finished sends.
+//! the retention. In the database, these are marks of processed messages, expired idempotency keys, messages whose receipts never
+//! arrived, and attachments of finished sends.
 
 use std::time::Duration;
 
 use domain::{StreamName, Timestamp};
 use event_log::StreamState;
 use service_kit::{Context, clock};
+use store::database::failure::Reader;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
@@ -34,7 +35,9 @@ const FILES: u32 = 100;
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
+    forget_all_marks(&context, &streams).await;
     while token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
+        forget_all_marks(&context, &streams).await;
         for &stream in &streams {
             if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
                 tracing::warn!(%stream, error = format!("{error:#}"), "cannot remove old messages of a stream; trying again");
@@ -65,6 +68,32 @@ pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> a
                     "cannot remove old messages of a nearly full stream; trying again"
                 );
             }
+        }
+    }
+    Ok(())
+}
+
+async fn forget_all_marks(context: &Context, streams: &[StreamName]) {
+    let token = context.tasks.token();
+    for &stream in streams {
+        if let Some(Err(error)) = token.run_until_cancelled(forget_marks(context, stream)).await {
+            tracing::warn!(%stream, error = format!("{error:#}"), "cannot remove the marks of processed messages; trying again");
+        }
+    }
+}
+
+/// Removes marks that stayed although their messages were processed, for example because the database failed when a message was
+/// acknowledged.
+async fn forget_marks(context: &Context, stream: StreamName) -> anyhow::Result<()> {
+    let database = context.store.database();
+    if durable_of(stream).is_some()
+        && let Some(read) = read_up_to(context, stream).await?
+    {
+        database.forget_handlings(Reader::consumer(stream), read).await?;
+    }
+    for projection in [INBOX, WEBHOOKS] {
+        if let Some(read) = database.stored_checkpoint(projection, stream).await? {
+            database.forget_handlings(Reader::projection(projection, stream), read).await?;
         }
     }
     Ok(())

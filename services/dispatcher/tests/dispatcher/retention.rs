@@ -57,3 +57,34 @@ async fn ended_sends_are_removed_after_the_retention_and_others_stay() {
     let left: i64 = sqlx::query_scalar("SELECT count(*) FROM delivery").fetch_one(&world.pool).await.unwrap();
     assert_eq!(left, 1, "the delivery of the other send");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn marks_of_processed_messages_are_removed_and_others_stay() {
+    let world = World::start().await;
+    world.serve();
+    world.accept(&send_to(vec![person("ada@example.com")])).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let rows = "INSERT INTO checkpoint (projection, stream, seq) VALUES ('inbox', 'INBOX_1', 5);
+        INSERT INTO message_failure (stream, seq, failures, cause, unended) VALUES
+          ('SEND_transactional', 1, 0, 'acknowledged', 1), ('SEND_transactional', 2, 0, 'ahead', 1),
+          ('SEND_transactional', 0, 1, 'failed', 1), ('JOB_email_bulk', 1, 0, 'of another stream', 1),
+          ('inbox:INBOX_1', 5, 0, 'projected', 1), ('inbox:INBOX_1/3', 5, 0, 'projected event', 1),
+          ('inbox:INBOX_1', 6, 0, 'to be projected', 1), ('webhooks:INBOX_1', 5, 0, 'of another projection', 1),
+          ('inbox:INBOX_10', 5, 0, 'of another partition', 1)";
+    sqlx::raw_sql(rows).execute(&world.pool).await.unwrap();
+    // A second dispatcher starts with a round, as after a restart.
+    world.serve();
+    let left = async || {
+        let causes = "SELECT cause FROM message_failure ORDER BY cause";
+        sqlx::query_scalar::<_, String>(causes).fetch_all(&world.pool).await.unwrap()
+    };
+    let kept = [
+        "ahead",
+        "failed",
+        "of another partition",
+        "of another projection",
+        "of another stream",
+        "to be projected",
+    ];
+    eventually(SOON, "the marks are removed", async || (left().await == kept).then_some(())).await;
+}
