@@ -85,6 +85,31 @@ impl WorkStream {
         }
     }
 
+    /// Leaves a message unacknowledged like [`leave`](Self::leave), because something that it needs is missing. Parks it when it is left
+    /// for the `most_times`th time. An event of a bundle is not counted: the log soon delivers it alone.
+    pub async fn leave_or_park(
+        &self,
+        delivered: &DeliveredMessage,
+        owner: Owner,
+        cause: &str,
+        most_times: i32,
+    ) {
+        if delivered.is_part {
+            return self.leave(delivered).await;
+        }
+        match self.park_after(most_times, delivered, owner, cause).await {
+            Ok(true) => self.acknowledge(delivered).await,
+            Ok(false) => self.leave(delivered).await,
+            Err(error) => {
+                tracing::warn!(
+                    stream = %self.stream, seq = delivered.seq, %error,
+                    "cannot count how often a message was left; the log will redeliver the message"
+                );
+                self.leave(delivered).await;
+            }
+        }
+    }
+
     /// Decodes a message, and divides it into its events. Each is acknowledged or returned separately. If this release cannot
     /// read the message, deals with it and returns nothing: a message of an unknown type is acknowledged, a newer message is
     /// returned to the log, and a malformed message counts as a failure.
@@ -228,7 +253,7 @@ impl WorkStream {
         if delivered.is_part {
             return self.return_later(delivered).await;
         }
-        match self.park_after_last(delivered, owner, cause).await {
+        match self.park_after(MAX_FAILURES, delivered, owner, cause).await {
             Ok(true) => self.acknowledge(delivered).await,
             Ok(false) => self.return_later(delivered).await,
             Err(error) => {
@@ -241,13 +266,14 @@ impl WorkStream {
         }
     }
 
-    async fn park_after_last(
+    async fn park_after(
         &self,
+        most_times: i32,
         delivered: &DeliveredMessage,
         owner: Owner,
         cause: &str,
     ) -> Result<bool, store::Error> {
-        if self.store.database().count_failure(self.stream, delivered.seq, cause).await? < MAX_FAILURES {
+        if self.store.database().count_failure(self.stream, delivered.seq, cause).await? < most_times {
             return Ok(false);
         }
         self.park(delivered, owner, cause).await?;

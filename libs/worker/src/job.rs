@@ -34,6 +34,10 @@ pub(crate) enum JobEnd {
     Failed(String),
     /// The job stays unacknowledged. Another worker acknowledges it, or the log delivers it again after `ack_wait`.
     Leave,
+    /// The delivery is missing from the database. The job stays unacknowledged this many times, and is then parked.
+    Missing {
+        most_times: i32,
+    },
 }
 
 impl Job<'_> {
@@ -65,6 +69,10 @@ impl Job<'_> {
             JobEnd::ReturnAfter(delay) => work_stream.return_after(&[delivered], delay).await,
             JobEnd::Failed(cause) => work_stream.count_failure(delivered, self.owner(), &cause).await,
             JobEnd::Leave => work_stream.leave(delivered).await,
+            JobEnd::Missing { most_times } => {
+                let cause = "the delivery is missing from the database";
+                work_stream.leave_or_park(delivered, self.owner(), cause, most_times).await;
+            }
         }
     }
 

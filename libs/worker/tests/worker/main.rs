@@ -11,6 +11,7 @@ mod exchange;
 mod fairness;
 mod limits;
 mod long_calls;
+mod missing;
 mod open_providers;
 mod outages;
 mod preparation;

@@ -213,7 +213,7 @@ pub(crate) async fn stop(context: &Context) {
     tokio::time::timeout(SOON, context.tasks.finish()).await.unwrap().unwrap();
 }
 
-fn job(number: i64) -> DeliveryJob {
+pub(crate) fn job(number: i64) -> DeliveryJob {
     let content = EmailContent { subject: "Subject".to_owned(), ..EmailContent::default() };
     let id = DeliveryId(Uuid::from_u128(number.cast_unsigned().into()));
     let target = format!("user-{number}@example.com");
