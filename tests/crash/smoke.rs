@@ -7,15 +7,19 @@ use reqwest::Method;
 use sabotage::CrashPoint;
 use serde_json::{Value, json};
 use suite::{Api, Name, Person, Role};
+use testkit::eventually;
 use tokio_util::sync::CancellationToken;
 
 use crate::faults::injection::{Injection, ScheduledFault, Server};
 use crate::faults::schedule::Schedule;
 use crate::scene::Accepted;
 use crate::system::{Settings, System};
+use crate::workload::poison;
 use crate::{faults, idle};
 
 const USERS: usize = 4;
+/// The poison ends five dispatchers, each of which is noticed after an `ack_wait`.
+const PARKED_WITHIN: Duration = Duration::from_secs(120);
 /// Interval between sends.
 const PACE: Duration = Duration::from_millis(500);
 
@@ -42,8 +46,12 @@ impl Backend {
 
     /// Sends once, and returns true if the send is accepted.
     async fn send(&self) -> bool {
+        self.send_titled("Ready").await
+    }
+
+    async fn send_titled(&self, title: &str) -> bool {
         let users: Vec<String> = Backend::users().map(Person::identifier).collect();
-        let send = json!({"notification": {"title": "Ready"}, "sendTo": {"recipients": users}});
+        let send = json!({"notification": {"title": title}, "sendTo": {"recipients": users}});
         let call = self.0.call(Method::POST, "/v3/notifications").json(&send);
         Api::try_once(call).await.is_some_and(|(status, _)| status == 202)
     }
@@ -106,6 +114,38 @@ async fn after_each_fault_every_process_is_ready_and_every_send_ends() {
         .await
         .unwrap();
     assert!(confirmed > 0 && ended >= confirmed as i64, "{ended} of {confirmed}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_send_that_ends_each_dispatcher_is_parked_and_every_other_send_ends() {
+    let mut system = System::start(Settings { seed: 3, apps: 1, patience: 1.0 }).await;
+    let backend = Backend::of(&system).await;
+    assert!(backend.send().await && backend.send_titled(poison::TITLE).await && backend.send().await);
+    let (over, database) = (CancellationToken::new(), system.database.clone());
+    let parking = async {
+        let _over = over.clone().drop_guard();
+        eventually(PARKED_WITHIN, "the poison is parked", async || {
+            let parked = sqlx::query_scalar::<_, i64>("SELECT count(*) FROM parked").fetch_one(&database);
+            (parked.await.unwrap() == 1).then_some(())
+        })
+        .await;
+    };
+    // The injector restarts the dispatchers. Its only fault comes too late to be injected.
+    let name = Name { role: Role::Sms, number: 1 };
+    let late = Schedule(vec![ScheduledFault { at: 2 * PARKED_WITHIN, injection: Injection::Kill(name) }]);
+    let ((), tally) = tokio::join!(parking, faults::inject(&mut system, &late, &over));
+    assert!(backend.send().await);
+    let took = idle::wait_until(&mut system).await;
+    println!("{} dispatchers died, idle after {took:?}", tally.poisoned);
+
+    assert!((3..=5).contains(&tally.poisoned), "{tally:?}");
+    let planned = "SELECT count(DISTINCT send_id) FROM planned_recipient";
+    let planned: i64 = sqlx::query_scalar(planned).fetch_one(&system.database).await.unwrap();
+    assert_eq!(planned, 3, "the sends before, beside and after the poison");
+    let listed = system.scene.environment.tidings(&["parked", "list", "--json"]);
+    let listed: Vec<Value> = serde_json::from_str(&listed).unwrap();
+    let causes: Vec<&str> = listed.iter().map(|parked| parked["cause"].as_str().unwrap()).collect();
+    assert_eq!(causes, ["3 processes ended while they handled this message"]);
 }
 
 /// Schedule with each kind of fault and each crash point once.

@@ -17,7 +17,8 @@ async fn a_job_waits_for_its_missing_delivery() {
     world.serve(&scripted);
     world.order(&job(1)).await;
     eventually(SOON, "the job was left more often than a job may fail", async || {
-        (world.count("SELECT coalesce(max(failures), 0)::bigint FROM message_failure").await > 5).then_some(())
+        (world.count("SELECT coalesce(max(failures), 0)::bigint FROM message_failure").await > 5)
+            .then_some(())
     })
     .await;
     let order = world.delivery(1).await;
