@@ -33,6 +33,7 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     assert_eq!(running.status_of(running.dev("metrics")).await, 200);
     assert_eq!(running.status_of(running.dev("shop")).await, 200);
 
+    check_that_foreign_hosts_are_refused(&running).await;
     check_that_captures_are_private(&data);
     let (before, dev) = (running.descendants(), running.dev.clone());
     assert!(before.iter().any(|process| process.name == "nats-server"), "{before:?}");
@@ -133,6 +134,19 @@ fn refuse_a_second(directory: &Directory) {
     assert_eq!(apps[0]["name"], "demo");
     let migrated = directory.run(&["migrate", "--data-dir", "data"]);
     assert_eq!(migrated.code, 0, "{}", migrated.errors);
+}
+
+/// A page of another site whose name resolves to this machine gets neither captures nor the demo page.
+async fn check_that_foreign_hosts_are_refused(running: &RunningProcess) {
+    let client = reqwest::Client::new();
+    for page in [running.dev("shop").to_owned(), format!("{}/messages", running.dev("outbox"))] {
+        for (host, status) in [("localhost", 200), ("[::1]:8025", 200), ("attacker.example:8025", 403)] {
+            let answer = client.get(&page).header("host", host).send().await.unwrap();
+            assert_eq!(answer.status(), status, "{host} at {page}");
+            let text = answer.text().await.unwrap();
+            assert_eq!(text.contains("localhost, an IP address"), status == 403, "{host} at {page}: {text}");
+        }
+    }
 }
 
 async fn inbox_item(running: &RunningProcess) -> Value {

@@ -98,6 +98,11 @@ async fn serve(stream: TcpStream, outbox: Arc<Outbox>) {
 }
 
 fn answer(request: &Request<Incoming>, outbox: &Outbox) -> Response<Full<Bytes>> {
+    if !interface::is_own_host(request.headers()) {
+        let mut refused = status(StatusCode::FORBIDDEN);
+        *refused.body_mut() = Full::new(Bytes::from_static(interface::FOREIGN_HOST.as_bytes()));
+        return refused;
+    }
     if request.uri().path() != "/messages" {
         return status(StatusCode::NOT_FOUND);
     }

@@ -1,6 +1,5 @@
 //! The demo page: a shop with the inbox of a user, and a backend that sends notifications. The page never sees the API secret.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +11,7 @@ use service_kit::Context;
 use stand_ins::http::{
     Bytes, Handler, HttpServer, HttpSettings, Reply, Request, Response, json as answer, status,
 };
+use stand_ins::interface;
 use tokio::sync::mpsc;
 
 /// Notifications that wait to be sent.
@@ -63,8 +63,10 @@ pub(super) async fn start(context: &Context, settings: ShopSettings) -> anyhow::
 
 impl Handler for Shop {
     fn handle(&self, request: &Request<Bytes>) -> Reply {
-        if !is_local(request) {
-            return Reply::Answer(status(403));
+        if !interface::is_own_host(request.headers()) {
+            let mut refused = status(403);
+            *refused.body_mut() = Bytes::from_static(interface::FOREIGN_HOST.as_bytes());
+            return Reply::Answer(refused);
         }
         let path = request.uri().path();
         Reply::Answer(match (request.method().as_str(), path) {
@@ -79,14 +81,6 @@ impl Handler for Shop {
             _ => status(405),
         })
     }
-}
-
-/// Returns true if the request names this server by its address. A page of another site could reach it by a name that resolves to this
-/// machine.
-fn is_local(request: &Request<Bytes>) -> bool {
-    let host = request.headers().get("host").and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
-    name == "localhost" || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 impl Shop {
