@@ -3,11 +3,21 @@
 //! The log does not count how often a follower reads an event. So each process marks the first event that it projects after its start,
 //! and deletes the mark when the events are committed. If it finds a mark of a process that ended, it projects the events of this read one
 //! by one, each with a mark. A message with three marks is divided into its events, and the event that ends processes is skipped.
+//!
+//! Several processes follow one stream, so a mark may belong to a process that lives. Only one process at a time can add a mark. It
+//! withdraws the mark after two seconds, even if it is not done. A process that finds marks waits for five seconds: if the checkpoint and
+//! the number of marks are then the same, the marks belong to processes that ended.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use domain::StreamName;
 use event_log::Record;
 use store::Store;
 use store::database::failure::Reader;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 
 use super::{
     EventBatch, Follower, Projection, ProjectionError, ProjectionResult, Repeats, events_alone, of_record,
@@ -21,6 +31,11 @@ const MAX_ENDS_OF_EVENT: i32 = 2;
 // Each process that ends with a mark of an event also leaves a mark of the message.
 const _: () = assert!(MAX_ENDS + MAX_ENDS_OF_EVENT < MAX_DIVIDED);
 
+/// Maximum time for which a process that lives keeps a mark.
+const HELD: Duration = Duration::from_secs(2);
+/// Time after which the marks that are left belong to processes that ended.
+const SETTLED: Duration = Duration::from_secs(5);
+
 /// Way to project the events of a read, from its first message on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
@@ -32,14 +47,28 @@ enum Care {
     Divided,
     /// Not the first message: it has ended too many processes.
     Skip,
+    /// None of them now: another process may be projecting them.
+    Later,
+}
+
+/// A mark of this process.
+#[derive(Debug)]
+struct Mark {
+    seq: u64,
+    /// How to project the marked message.
+    care: Care,
+    is_withdrawn: Arc<AtomicBool>,
+    /// Ends the task that withdraws the mark after a time.
+    _held: oneshot::Sender<()>,
 }
 
 #[derive(Debug)]
 pub(super) struct Marks {
     store: Store,
     reader: Reader,
-    /// The message that this process has marked, and how to project it.
-    marked: Option<(u64, Care)>,
+    marked: Option<Mark>,
+    /// The message that another process had marked, and the number of its marks. This process then waited until they were settled.
+    settled: Option<(u64, i32)>,
     /// True until the process has committed the events of a read.
     is_new: bool,
     /// Last message that is projected alone.
@@ -49,7 +78,7 @@ pub(super) struct Marks {
 impl Marks {
     pub(super) fn new(store: Store, projection: &'static str, stream: StreamName) -> Marks {
         let reader = Reader::projection(projection, stream);
-        Marks { store, reader, marked: None, is_new: true, alone_until: 0 }
+        Marks { store, reader, marked: None, settled: None, is_new: true, alone_until: 0 }
     }
 
     /// Marks the first message of a read, if it is the first read of the process or a message is under suspicion. `last` is the last
@@ -58,13 +87,15 @@ impl Marks {
         if !self.is_new && first > self.alone_until {
             return Ok(Care::Together);
         }
-        if let Some((seq, care)) = self.marked
-            && seq == first
-        {
-            return Ok(care);
+        if let Some(mark) = self.marked.as_ref().filter(|mark| mark.seq == first) {
+            return Ok(mark.care);
         }
         self.withdraw().await?;
         let ends = self.store.database().unended_handlings(self.reader, first).await?;
+        if ends > 0 && self.settled != Some((first, ends)) {
+            self.settled = Some((first, ends));
+            return Ok(Care::Later);
+        }
         if ends > 0 && first > self.alone_until {
             tracing::warn!(
                 projection = self.reader.projection, stream = %self.reader.stream, first, last, ends,
@@ -78,9 +109,29 @@ impl Marks {
             _ if first <= self.alone_until => Care::Alone,
             _ => Care::Together,
         };
-        self.store.database().begin_handling(self.reader, first).await?;
-        self.marked = Some((first, care));
+        if !self.store.database().begin_handling_after(self.reader, first, ends).await? {
+            self.settled = None;
+            return Ok(Care::Later);
+        }
+        self.marked = Some(self.hold(first, care));
         Ok(care)
+    }
+
+    /// Withdraws a mark after a time, unless it is dropped before.
+    fn hold(&self, seq: u64, care: Care) -> Mark {
+        let (held, dropped) = oneshot::channel();
+        let (store, reader, is_withdrawn) =
+            (self.store.clone(), self.reader, Arc::new(AtomicBool::new(false)));
+        let withdrawn = Arc::clone(&is_withdrawn);
+        tokio::spawn(async move {
+            if timeout(HELD, dropped).await.is_err()
+                && !withdrawn.swap(true, Ordering::Relaxed)
+                && let Err(error) = store.database().end_handling(reader, seq).await
+            {
+                tracing::debug!(stream = %reader.stream, seq, %error, "cannot withdraw a mark; it counts as that of a process that ended");
+            }
+        });
+        Mark { seq, care, is_withdrawn, _held: held }
     }
 
     /// Marks an event of a divided message. Returns false if the event has ended too many processes.
@@ -101,7 +152,7 @@ impl Marks {
 
     /// Deletes all marks up to `position`, whose events are committed.
     async fn forget(&mut self, position: u64) -> Result<(), store::Error> {
-        if self.marked.is_some_and(|(seq, _)| seq <= position) {
+        if self.marked.as_ref().is_some_and(|mark| mark.seq <= position) {
             self.store.database().forget_handlings(self.reader, position).await?;
             self.marked = None;
         }
@@ -116,9 +167,10 @@ impl Marks {
     }
 
     async fn withdraw(&mut self) -> Result<(), store::Error> {
-        if let Some((seq, _)) = self.marked {
-            self.store.database().end_handling(self.reader, seq).await?;
-            self.marked = None;
+        if let Some(mark) = self.marked.take()
+            && !mark.is_withdrawn.swap(true, Ordering::Relaxed)
+        {
+            self.store.database().end_handling(self.reader, mark.seq).await?;
         }
         Ok(())
     }
@@ -138,6 +190,10 @@ impl<P: Projection> Follower<P> {
                 Care::Together | Care::Alone => self.project(&rest[..taken]).await?,
                 Care::Divided => self.project_divided(first).await?,
                 Care::Skip => self.skip(first, first.seq).await?,
+                Care::Later => {
+                    sleep(SETTLED).await;
+                    ProjectionResult::Overtaken
+                }
             };
             if projected == ProjectionResult::Overtaken {
                 return Ok(projected);

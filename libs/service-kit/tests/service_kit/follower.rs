@@ -240,3 +240,27 @@ async fn only_the_first_events_of_a_process_are_marked() {
     following.await.unwrap().unwrap();
     assert_eq!(world.events(), [1, 2, 3, 4]);
 }
+
+#[tokio::test]
+async fn processes_that_live_do_not_count_as_ended() {
+    let world = World::start().await;
+    for number in 1..=3 {
+        world.publish(&[number]).await;
+    }
+    *world.script.hangs.lock().unwrap() = true;
+    let mut living = Vec::new();
+    for _ in 0..4 {
+        living.push(world.follow());
+    }
+    // Each of them hangs with the same first event.
+    for _ in 0..4 {
+        world.script.hanging.notified().await;
+    }
+    *world.script.hangs.lock().unwrap() = false;
+    assert_eq!(world.processes(3).await, 0);
+    assert_eq!((world.events(), world.dead().await), (vec![1, 2, 3], vec![]));
+    for (tasks, following) in living {
+        tasks.stop();
+        following.await.unwrap().unwrap();
+    }
+}

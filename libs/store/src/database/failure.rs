@@ -103,6 +103,23 @@ impl Database<'_> {
         Ok(())
     }
 
+    /// Records like [`begin_handling`](Self::begin_handling) that this process begins, but only if the number of processes that did and
+    /// have not ended is `unended`. Returns false if it is not.
+    pub async fn begin_handling_after(self, reader: Reader, seq: u64, unended: i32) -> Result<bool, Error> {
+        let begun = sqlx::query!(
+            "INSERT INTO message_failure (stream, seq, failures, cause, unended)
+             VALUES ($1, $2, 0, 'the process ended', 1)
+             ON CONFLICT (stream, seq) DO UPDATE SET unended = message_failure.unended + 1
+               WHERE message_failure.unended = $3",
+            reader.to_string(),
+            seq.cast_signed(),
+            unended
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(begun.rows_affected() == 1)
+    }
+
     /// Withdraws [`begin_handling`](Self::begin_handling): the process lives.
     pub async fn end_handling(self, reader: Reader, seq: u64) -> Result<(), Error> {
         sqlx::query!(
