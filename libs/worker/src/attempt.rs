@@ -38,9 +38,6 @@ use crate::{ChannelSender, detours, outcome_events, settle};
 const CALL_MARGIN: Duration = Duration::from_millis(100);
 /// Part of a lease after which a call is long, and leaves its places to other calls.
 const LONG: u32 = 6;
-/// Time for which a job waits for a delivery that is missing from the database. A restore plans the missing sends again, which may take
-/// hours.
-const MISSING_FOR: Duration = Duration::from_secs(24 * 3600);
 /// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks before it exits.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
@@ -194,7 +191,7 @@ impl<S: ChannelSender> Worker<S> {
                     "a job names a delivery that is missing from the database, which may be older than the log; \
                      the log will redeliver the job"
                 );
-                Err(JobEnd::Missing { most_times: missing_limit(self.ack_wait) })
+                Err(JobEnd::Missing { ack_wait: self.ack_wait })
             }
             Err(refused) if refused.is_refused_data() => Err(JobEnd::Failed(refused.to_string())),
             Err(error) => {
@@ -379,10 +376,4 @@ impl<S: ChannelSender> Worker<S> {
             }
         })
     }
-}
-
-/// Number of times that a job is left to the log while its delivery is missing. The log redelivers it after `ack_wait`.
-fn missing_limit(ack_wait: Duration) -> i32 {
-    let times = MISSING_FOR.as_millis() / ack_wait.as_millis().max(1);
-    i32::try_from(times).unwrap_or(i32::MAX).max(1)
 }

@@ -10,6 +10,10 @@ use service_kit::clock;
 use service_kit::work_stream::{Owner, WorkStream};
 use store::deliveries::timer::NewTimer;
 
+/// Time for which a job waits for a delivery that is missing from the database. A restore plans the missing sends again, which may take
+/// hours.
+const MISSING_FOR: Duration = Duration::from_secs(24 * 3600);
+
 #[derive(Clone, Copy)]
 pub(crate) struct Job<'a> {
     pub(crate) work_stream: &'a WorkStream,
@@ -34,9 +38,9 @@ pub(crate) enum JobEnd {
     Failed(String),
     /// The job stays unacknowledged. Another worker acknowledges it, or the log delivers it again after `ack_wait`.
     Leave,
-    /// The delivery is missing from the database. The job stays unacknowledged this many times, and is then parked.
+    /// The delivery is missing from the database. The job stays unacknowledged, and is parked after a day of redeliveries.
     Missing {
-        most_times: i32,
+        ack_wait: Duration,
     },
 }
 
@@ -69,9 +73,9 @@ impl Job<'_> {
             JobEnd::ReturnAfter(delay) => work_stream.return_after(&[delivered], delay).await,
             JobEnd::Failed(cause) => work_stream.count_failure(delivered, self.owner(), &cause).await,
             JobEnd::Leave => work_stream.leave(delivered).await,
-            JobEnd::Missing { most_times } => {
+            JobEnd::Missing { ack_wait } => {
                 let cause = "the delivery is missing from the database";
-                work_stream.leave_or_park(delivered, self.owner(), cause, most_times).await;
+                work_stream.leave_or_park(delivered, self.owner(), cause, missing_limit(ack_wait)).await;
             }
         }
     }
@@ -96,4 +100,10 @@ impl Job<'_> {
             user: Some(self.order.user),
         })
     }
+}
+
+/// Number of times that a job is left to the log while its delivery is missing. The log redelivers it after `ack_wait`.
+fn missing_limit(ack_wait: Duration) -> i32 {
+    let times = MISSING_FOR.as_millis() / ack_wait.as_millis().max(1);
+    i32::try_from(times).unwrap_or(i32::MAX).max(1)
 }
