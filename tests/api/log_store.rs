@@ -2,18 +2,25 @@
 
 mod bytes_of_a_send;
 mod full;
+mod thirty_days;
 
 use local_servers::NatsServer;
+use service_kit::Config;
 use testkit::Servers;
 
 use crate::service::{Backing, Service};
 
-/// Starts a service whose nats-server stores at most this number of bytes. No setting of Tidings names the number.
-pub(crate) async fn service_with_store(bytes: u64, behind: Backing) -> Service {
+/// Starts a service whose nats-server stores at most this number of bytes. No setting of Tidings names the number, unless
+/// `configure` sets one.
+pub(crate) async fn service_with_store(
+    bytes: u64,
+    behind: Backing,
+    configure: impl FnOnce(&mut Config),
+) -> Service {
     let mut servers = Servers::start().await;
     servers.nats =
         NatsServer::start_with(&format!("jetstream {{ max_file_store: {bytes} }}\n")).await.unwrap();
-    Service::start_as(servers, behind, |_| {}).await
+    Service::start_as(servers, behind, configure).await
 }
 
 /// Returns the fill of the store.

@@ -17,11 +17,11 @@ fn send_to(user: usize, message: &str) -> Value {
     json!({"notification": {"title": "Your order", "message": message}, "sendTo": {"recipients": [recipient]}})
 }
 
-async fn accept(service: &Service, app: &App, user: usize, message: &str) {
+pub(super) async fn accept(service: &Service, app: &App, user: usize, message: &str) {
     service.by(app, SEND).json(&send_to(user, message)).send().await.is(202);
 }
 
-async fn delivered(service: &Service, count: usize) {
+pub(super) async fn delivered(service: &Service, count: usize) {
     let sent = "SELECT count(*) FROM delivery WHERE status = 'sent'";
     eventually(SOON * 6, "all emails are sent", async || {
         (service.count(sent).await == i64::try_from(count).unwrap()).then_some(())
@@ -45,7 +45,7 @@ async fn bytes_per_send(service: &Service, sends: u64) -> BTreeMap<&'static str,
 }
 
 /// Finds the row of `docs/deploy/sizing.md` that begins with this text, and returns the numbers of its other columns.
-fn listed(row: &str) -> Vec<u64> {
+pub(super) fn listed(row: &str) -> Vec<u64> {
     let page = include_str!("../../../docs/deploy/sizing.md");
     let row = format!("| {row} |");
     let line = page.lines().find(|line| line.starts_with(&row)).unwrap_or_else(|| panic!("no row {row}"));

@@ -49,7 +49,7 @@ async fn flood(service: &Service, app: &App) -> (usize, Answer) {
 
 #[tokio::test]
 async fn the_bytes_of_one_app_do_not_stop_another_app() {
-    let service = service_with_store(STORE, Backing::Nothing).await;
+    let service = service_with_store(STORE, Backing::Nothing, |_| {}).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     let (accepted, refused) = flood(&service, &shop).await;
     assert!((OF_ONE_APP..=OF_ONE_APP + 8).contains(&accepted), "{accepted}");
@@ -139,7 +139,7 @@ fn settled(app: &App) -> Envelope {
 
 #[tokio::test]
 async fn a_full_store_accepts_outcomes_and_erasures_and_empties_without_an_operator() {
-    let service = service_with_store(STORE, Backing::Nothing).await;
+    let service = service_with_store(STORE, Backing::Nothing, |_| {}).await;
     let shop = service.app("shop").await;
     service.context.store.directory().merge_user(shop.id, "gone", Object::new()).await.unwrap();
     // No dispatcher runs, so nothing is read. Several apps together fill the store.
