@@ -38,8 +38,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     forget_all_marks(&context, &streams).await;
     while token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
         forget_all_marks(&context, &streams).await;
+        let Some(store) = token.run_until_cancelled(store_fill(&context)).await else { break };
         for &stream in &streams {
-            if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
+            if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream, store)).await {
                 tracing::warn!(%stream, error = format!("{error:#}"), "cannot remove old messages of a stream; trying again");
             }
         }
@@ -60,8 +61,13 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
-        for stream in backpressure.crowded(CROWDED) {
-            if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream)).await {
+        let crowded: Vec<_> = backpressure.crowded(CROWDED).collect();
+        if crowded.is_empty() {
+            continue;
+        }
+        let Some(store) = token.run_until_cancelled(store_fill(&context)).await else { break };
+        for stream in crowded {
+            if let Some(Err(error)) = token.run_until_cancelled(clean(&context, stream, store)).await {
                 tracing::warn!(
                     %stream,
                     error = format!("{error:#}"),
@@ -143,7 +149,20 @@ pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> an
     Ok(false)
 }
 
-async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
+/// Returns the fill of the store; 0 if it cannot be read. The janitor reads it once per round. If it read it again for each
+/// stream, it would stop after the first streams have brought the fill below [`CROWDED`].
+async fn store_fill(context: &Context) -> f64 {
+    match context.log.store_use().await {
+        Ok(store) => store.fill(),
+        Err(error) => {
+            tracing::warn!(%error, "cannot read the use of the store; removing only messages of full streams and old ones");
+            0.0
+        }
+    }
+}
+
+/// Removes old messages of a stream. `store` is the fill of the store at the start of the round.
+async fn clean(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     if state.messages == 0 {
         return Ok(());
@@ -155,7 +174,7 @@ async fn clean(context: &Context, stream: StreamName) -> anyhow::Result<()> {
         None => return Ok(()),
     };
     let read = followed_up_to(context, stream).await?.map_or(read, |followed| followed.min(read));
-    let fill = state.fill.max(context.log.store_use().await?.fill());
+    let fill = state.fill.max(store);
     let keep_from = if fill >= CROWDED {
         (state.first_seq + surplus(&state, fill)).min(read + 1)
     } else {

@@ -164,6 +164,14 @@ async fn a_full_store_accepts_outcomes_and_erasures_and_empties_without_an_opera
     }
     service.by(&shop, "DELETE /v3/users/gone").send().await.is(202);
     service.context.serve("dispatcher", dispatcher::run);
+    let is_erasure = |envelope: &Envelope| matches!(envelope.event, Event::UserErased(UserErased { .. }));
+    // The janitor keeps the events of inboxes, because the projection has not read them yet.
+    eventually(SOON * 3, "the log holds the erasure", async || {
+        let mut events = service.events_in(StreamName::Inbox(0)).await;
+        events.extend(service.events_in(StreamName::Inbox(1)).await);
+        events.iter().any(is_erasure).then_some(())
+    })
+    .await;
     service.context.serve("inbox", inbox::run);
     eventually(SOON * 3, "the user is erased", async || {
         (service.count("SELECT count(*) FROM erased").await == 1).then_some(())
@@ -175,8 +183,4 @@ async fn a_full_store_accepts_outcomes_and_erasures_and_empties_without_an_opera
         (send(&service, &shop, &plain_send(&["ada"])).await.status == 202).then_some(())
     })
     .await;
-    let erased = |envelope: &Envelope| matches!(envelope.event, Event::UserErased(UserErased { .. }));
-    let mut events = service.events_in(StreamName::Inbox(0)).await;
-    events.extend(service.events_in(StreamName::Inbox(1)).await);
-    assert!(events.iter().any(erased));
 }
