@@ -84,7 +84,7 @@ impl Way {
             Way::Acknowledgements => {
                 let query = format!("&apiKey={}&userId=mallory", victim.key);
                 let event = frame(TEXT, format!("42{}", "9".repeat(99_000)).as_bytes());
-                (with(upgrade(&query), frame(TEXT, b"40")), event.repeat(4))
+                (with(upgrade(&query), frame(TEXT, b"40")), event)
             }
             Way::Upgrades => (with(upgrade(""), vec![TEXT]), Vec::new()),
             Way::Heads => {

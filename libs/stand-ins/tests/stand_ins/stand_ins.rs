@@ -122,7 +122,7 @@ async fn scripts_and_recipient_names_determine_the_reply() {
 async fn http(url: &str, method: &str, path: &str) -> (u16, Value) {
     let address = url.strip_prefix("http://").unwrap().parse().unwrap();
     let heard =
-        talk(address, &format!("{method} {path} HTTP/1.1\r\nHost: outbox\r\nConnection: close\r\n\r\n"))
+        talk(address, &format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"))
             .await;
     let (head, body) = heard.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();

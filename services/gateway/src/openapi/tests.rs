@@ -169,8 +169,10 @@ fn the_limits_of_schemas_are_those_of_the_parsers() {
         ("EmailOverride/properties/text/maxLength", MAX_EMAIL_PART),
         ("SmsOverride/properties/text/maxLength", MAX_MESSAGE),
         ("SmsOverride/properties/from/maxLength", MAX_SENDER),
-        ("PushOverride/properties/title/maxLength", MAX_TITLE),
-        ("PushOverride/properties/body/maxLength", MAX_MESSAGE),
+        ("MobilePushOverride/properties/title/maxLength", MAX_TITLE),
+        ("MobilePushOverride/properties/body/maxLength", MAX_MESSAGE),
+        ("WebPushOverride/properties/title/maxLength", MAX_TITLE),
+        ("WebPushOverride/properties/body/maxLength", MAX_MESSAGE),
         ("SenderOverride/properties/from/maxLength", MAX_SENDER),
         ("Device/properties/pushToken/maxLength", MAX_REFERENCE),
     ];
