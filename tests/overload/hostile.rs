@@ -22,7 +22,7 @@ const MOST_MEMORY: u64 = 384;
 /// Maximum factor by which the median time of a send may be longer during an attack.
 const FACTOR: f64 = 2.0;
 /// Differences below this time are noise.
-const NOISE: Duration = Duration::from_millis(10);
+const NOISE: Duration = Duration::from_millis(5);
 /// Number of connections of an attack. They come from [`PEERS`] addresses, so that the share of one peer does not limit the attack.
 const CONNECTIONS: usize = 300;
 const PEERS: usize = 3;

@@ -11,6 +11,9 @@ pub(super) const PING_INTERVAL: u64 = 25_000;
 /// Time in milliseconds within which the client must answer a ping.
 pub(super) const PING_TIMEOUT: u64 = 20_000;
 
+/// Maximum number of digits of an acknowledgement id, those of the largest number of 64 bits.
+const MAX_ACK_DIGITS: usize = 20;
+
 /// A packet from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
@@ -70,11 +73,14 @@ fn first_of(text: &str) -> Option<(char, &str)> {
 }
 
 /// Parses the id of an acknowledgement at the start of an event. None if it does not fit into 64 bits, Some(None) if there is none.
-/// The gateway returns the id, so its length must have a limit.
+/// The gateway returns the id, so its length must have a limit, and only that many digits are looked at.
 fn ack_id(rest: &str) -> Option<Option<u64>> {
-    let data = rest.trim_start_matches(|character: char| character.is_ascii_digit());
-    let digits = rest.strip_suffix(data).unwrap_or_default();
-    if digits.is_empty() { Some(None) } else { digits.parse().ok().map(Some) }
+    let digits = rest.bytes().take(MAX_ACK_DIGITS + 1).take_while(u8::is_ascii_digit).count();
+    match digits {
+        0 => Some(None),
+        1..=MAX_ACK_DIGITS => rest.get(..digits)?.parse().ok().map(Some),
+        _ => None,
+    }
 }
 
 /// Splits the namespace from the rest of a packet. Without one, the packet belongs to the namespace `/`. A query after the
@@ -208,6 +214,8 @@ mod tests {
             (r#"42/n,7["a",1]"#, event("/n", Some(7))),
             (r#"4218446744073709551615["a"]"#, event("/", Some(u64::MAX))),
             (r#"4218446744073709551616["a"]"#, None),
+            (r#"4200000000000000000012["a"]"#, event("/", Some(12))),
+            (r#"42000000000000000000012["a"]"#, None),
             ("42", event("/", None)),
             ("421", event("/", Some(1))),
             ("42é1", event("/", None)),

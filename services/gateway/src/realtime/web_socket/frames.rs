@@ -167,10 +167,12 @@ impl FrameReader {
     /// Unmasks the part of the payload that has arrived. Returns the number of its bytes that have arrived so far.
     fn payload(&mut self, frame: Frame, bytes: &mut Bytes) -> usize {
         let part = bytes.split_to(bytes.len().min(frame.length - frame.arrived));
-        let masked = part.iter().enumerate();
-        let plain = masked.map(|(index, byte)| byte ^ frame.mask[(frame.arrived + index) % MASK]);
         let kept = if frame.opcode >= CLOSE { &mut self.control } else { self.text.get_or_insert_default() };
-        kept.extend(plain);
+        let before = kept.len();
+        kept.extend_from_slice(&part);
+        let mut mask = frame.mask;
+        mask.rotate_left(frame.arrived % MASK);
+        unmask(&mut kept[before..], mask);
         frame.arrived + part.len()
     }
 
@@ -188,6 +190,18 @@ impl FrameReader {
                 String::from_utf8(text).map(Message::Text).map_err(|_| FrameError::NotUtf8)
             }
         }
+    }
+}
+
+/// Unmasks by words, because strangers choose how many bytes arrive.
+fn unmask(masked: &mut [u8], mask: [u8; MASK]) {
+    let (words, rest) = masked.as_chunks_mut();
+    let mask_of_word = u32::from_ne_bytes(mask);
+    for word in words {
+        *word = (u32::from_ne_bytes(*word) ^ mask_of_word).to_ne_bytes();
+    }
+    for (byte, mask) in rest.iter_mut().zip(mask) {
+        *byte ^= mask;
     }
 }
 
