@@ -21,8 +21,8 @@ pub(crate) struct TopicValues {
 #[derive(ToSchema)]
 #[schema(example = json!({"add": ["ada", "bob"], "remove": ["eve"]}))]
 pub(crate) struct SubscriptionChanges {
-    #[schema(value_type = Option<Vec<Identifier>>, required = false, max_items = 1000)]
+    #[schema(value_type = Option<Vec<Identifier>>, max_items = 1000)]
     add: Option<Vec<String>>,
-    #[schema(value_type = Option<Vec<Identifier>>, required = false, max_items = 1000)]
+    #[schema(value_type = Option<Vec<Identifier>>, max_items = 1000)]
     remove: Option<Vec<String>>,
 }
