@@ -12,6 +12,11 @@ use worker::exchange::{Caller, NoReply, Reply};
 
 const LIMIT: Duration = Duration::from_secs(30);
 
+fn caller(limit: Duration) -> Caller {
+    let outbound = Outbound::new(true);
+    Caller::new(outbound.client().build().unwrap(), outbound, limit)
+}
+
 #[tokio::test]
 async fn a_refusal_that_is_cut_short_before_its_reason_is_retried() {
     for status in [400, 401, 403, 404, 410, 422] {
@@ -36,8 +41,7 @@ async fn a_process_that_was_paused_while_it_connected_does_not_send_the_request(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     let limit = Duration::from_millis(500);
-    let outbound = Outbound::new(true);
-    let caller = Caller::new(outbound.client().build().unwrap(), outbound, limit);
+    let caller = caller(limit);
     let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
     // The only thread is busy, so the client cannot notice that it is connected before its time is over.
     let pause = async {
@@ -62,8 +66,7 @@ async fn an_endless_answer_is_read_up_to_its_bound() {
     for sent in [BOUND - 1, BOUND, BOUND + 1, 100 * BOUND] {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let outbound = Outbound::new(true);
-        let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+        let caller = caller(LIMIT);
         let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -101,8 +104,7 @@ async fn a_head_of_an_answer_is_read_up_to_its_bound() {
     {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let outbound = Outbound::new(true);
-        let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+        let caller = caller(LIMIT);
         let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
@@ -117,14 +119,14 @@ async fn a_head_of_an_answer_is_read_up_to_its_bound() {
         };
         let (_stream, reply) = tokio::join!(serve, call);
         assert_eq!(reply.is_ok(), is_read, "{reply:?}");
+        assert!(!matches!(reply, Err(NoReply::TimedOut)), "the head is refused while it arrives");
     }
 }
 
 /// Calls a server whose reply breaks off in the middle of its body.
 async fn broken_off(status: u16) -> Result<Reply, NoReply> {
     let (url, server) = half_answer(status).await.unwrap();
-    let outbound = Outbound::new(true);
-    let caller = Caller::new(outbound.client().build().unwrap(), outbound, LIMIT);
+    let caller = caller(LIMIT);
     let call = caller.call(caller.client().get(url), Timestamp::from_millis(0));
     let (served, called) = tokio::join!(server, call);
     served.unwrap();
