@@ -18,7 +18,7 @@ const MOST_FILES_OF_A_SEND: usize = 14;
 /// Maximum total number of lines in these files.
 const MOST_LINES_OF_A_SEND: usize = 3_500;
 /// Crates of the workspace that each library and tool may depend on.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 15] = [
     ("domain", &[]),
     ("sabotage", &[]),
     ("event-log", &["domain"]),
@@ -27,6 +27,22 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("credentials", &["domain", "store"]),
     ("service-kit", &["credentials", "domain", "event-log", "store"]),
     ("worker", &["credentials", "domain", "event-log", "sabotage", "store", "service-kit"]),
+    (
+        "gateway",
+        &[
+            "credentials",
+            "domain",
+            "event-log",
+            "fairness",
+            "sabotage",
+            "store",
+            "planning",
+            "service-kit",
+            "web",
+        ],
+    ),
+    ("fairness", &["domain"]),
+    ("web", &["credentials", "domain", "event-log", "fairness", "service-kit", "store"]),
     ("stand-ins", &["domain"]),
     ("local-servers", &[]),
     ("testkit", &["credentials", "domain", "event-log", "local-servers", "service-kit", "store"]),
@@ -42,7 +58,7 @@ const SERVICE_EDGES: [&str; 8] =
 const OWNED: [(&str, &[&str]); 5] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),
-    ("actix-web", &["gateway"]),
+    ("actix-web", &["web", "gateway"]),
     ("lettre", &["email"]),
     ("minijinja", &["planning"]),
 ];

@@ -4,12 +4,13 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
 /// Names of this workspace's crates, as they appear in the targets of log events. `tidings` also covers the programs
 /// (`tidings_gateway` and so on). An architecture test compares this list with the workspace.
-pub const OWN: [&str; 20] = [
+pub const OWN: [&str; 22] = [
     "credentials",
     "dispatcher",
     "domain",
     "email",
     "event_log",
+    "fairness",
     "gateway",
     "inbox",
     "local_servers",
@@ -22,6 +23,7 @@ pub const OWN: [&str; 20] = [
     "store",
     "testkit",
     "tidings",
+    "web",
     "web_push",
     "webhooks",
     "worker",
@@ -29,7 +31,8 @@ pub const OWN: [&str; 20] = [
 
 /// Dependencies whose names begin with a name in [`OWN`]. Targets are compared by prefix, so these dependencies need their own
 /// level.
-pub const NAMESAKES: [&str; 2] = ["email_address", "email_encoding"];
+pub const NAMESAKES: [&str; 6] =
+    ["email_address", "email_encoding", "web_sys", "web_time", "webpki_root_certs", "webpki_roots"];
 
 /// Most verbose level of a dependency that `log.level` does not name. At more verbose levels, libraries print messages,
 /// credentials and bodies that they send and receive.

@@ -6,10 +6,9 @@ use std::sync::LazyLock;
 use actix_web::http::header::{ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, HeaderName};
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
-
-use crate::http::failure::Failure;
-use crate::http::file::File;
-use crate::http::stranger::Stranger;
+use web::failure::Failure;
+use web::file::File;
+use web::stranger::Stranger;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const MEDIA: &str = "text/javascript; charset=utf-8";

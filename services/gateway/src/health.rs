@@ -5,10 +5,10 @@ use actix_web::http::header::RETRY_AFTER;
 use actix_web::web::Data;
 use serde::Serialize;
 use utoipa::ToSchema;
+use web::failure::RETRY_AFTER_SECONDS;
+use web::stranger::Stranger;
 
 use crate::gateway::Gateway;
-use crate::http::failure::RETRY_AFTER_SECONDS;
-use crate::http::stranger::Stranger;
 use crate::openapi::readiness::Readiness;
 
 /// Answer to a liveness probe.

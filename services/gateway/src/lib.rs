@@ -1,6 +1,6 @@
 //! The gateway: the v3 API over HTTP.
 //!
-//! Every request first passes the middleware `http::exchange`. `routes` then finds its handler, and the argument types of the
+//! Every request first passes the middleware `exchange`. `routes` then finds its handler, and the argument types of the
 //! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
@@ -8,11 +8,12 @@ mod access;
 mod clients;
 mod deliveries;
 mod directory;
+mod exchange;
 mod gateway;
 mod health;
-mod http;
 mod inbox;
 mod openapi;
+mod publisher;
 mod realtime;
 mod routes;
 mod sends;
@@ -28,31 +29,35 @@ use service_kit::Context;
 use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use web::admission::Admission;
 
-pub use crate::http::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
+pub use web::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
 
 /// Limits that no setting changes. A test compares `docs/limits.md` with them.
 pub mod limits {
     pub use crate::access::apps::LOOK_UPS;
     pub use crate::directory::profile::OPERATIONS_OF_A_REQUEST;
     pub use crate::directory::subscriptions::USERS_OF_A_CHANGE;
-    pub use crate::gateway::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
-    pub use crate::http::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
-    pub use crate::http::inlet::MAX_HEAD;
-    pub use crate::http::shares::connections::STALLED_FOR;
-    pub use crate::http::shares::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
-    pub use crate::http::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
-    pub use crate::http::waiting::STEP;
     pub use crate::inbox::place::LONGEST_SNOOZE;
     pub use crate::realtime::connection::{QUEUED, QUEUED_BYTES};
     pub use crate::realtime::crowd::PER_USER;
     pub use crate::realtime::entrance::OPENED_PER_SECOND;
     pub use crate::realtime::socket_io::session::{CONNECT_WITHIN, PACKETS};
     pub use crate::realtime::web_socket::{MAX_FRAME, MAX_UNREAD, MESSAGE_ROOM};
+    pub use fairness::waiting::STEP;
+    pub use web::admission::{ANSWER_ROOM, BODY_ROOM, CALLBACK_ROOM, FILE_ROOM};
+    pub use web::body::{BYTES_OF_A_REQUEST, CALLBACK_WITHIN, GRACE, SENT_WITHIN, SLOWEST};
+    pub use web::connections::STALLED_FOR;
+    pub use web::idle::{IDLE_AT_MOST, IDLE_WHILE_SCARCE};
+    pub use web::inlet::MAX_HEAD;
+    pub use web::structure::{MAX_CONTAINERS, MAX_USER_CONTAINERS};
 }
 
+use crate::access::Access;
 use crate::gateway::Gateway;
 use crate::openapi::document::Document;
+use crate::realtime::Sources;
+use crate::server::Shared;
 
 /// Maximum number of TCP connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
@@ -89,13 +94,24 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     context.readiness.serve_without_servers();
     let served = CancellationToken::new();
     let _ends_with_us = served.clone().drop_guard();
-    let gateway = Gateway::start(&context, &served)?;
+    let (admission, access) = (Admission::start(&context, &served), Access::new(&context)?);
+    let gateway = Gateway::start(&context, &served);
+    let sources = Sources {
+        store: context.store.clone(),
+        log: context.log.clone(),
+        positions: gateway.positions.clone(),
+        access: access.clone().into_inner(),
+        admission: admission.clone().into_inner(),
+        partitions: context.partitions,
+    };
+    let realtime = realtime::start(&context, sources, &served);
     let prefix = context.config.header_prefixes.first().context("header_prefixes is empty")?;
     let description = openapi::describe(prefix).context("the OpenAPI document")?;
     let document = Data::new(Document::new(&description)?);
     let address = listener.local_addr()?;
-    let sockets = gateway.sockets.clone();
-    let server = server::start(listener, gateway, document, until_drained(context))?;
+    let sockets = realtime.sockets.clone();
+    let shared = Shared { admission, access, gateway, realtime, document };
+    let server = server::start(listener, shared, until_drained(context))?;
     tracing::info!(%address, "serving the API");
     server.await?;
     sockets.close();

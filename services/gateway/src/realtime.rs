@@ -5,6 +5,7 @@
 //! connections. [`stream`] writes them as Server-Sent Events, and
 //! [`socket_io`] as events of Socket.IO.
 
+mod arrival;
 mod audience;
 pub(crate) mod connection;
 mod credentials;
@@ -16,8 +17,10 @@ mod lobby;
 mod recent;
 mod report;
 pub(crate) mod socket_io;
+mod sources;
 pub(crate) mod stream;
 pub(crate) mod update;
 pub(crate) mod web_socket;
 
 pub(crate) use hub::{Hub, start};
+pub(crate) use sources::Sources;

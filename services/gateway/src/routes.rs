@@ -2,7 +2,10 @@
 
 use actix_web::Resource;
 use actix_web::http::Method;
-use actix_web::web::{self, ServiceConfig};
+use actix_web::web::{ServiceConfig, to};
+use web::call::{change, delete, for_users, get, patch, post, put, resource};
+use web::failure::Failure;
+use web::stranger::Stranger;
 
 use crate::clients;
 use crate::deliveries;
@@ -12,9 +15,6 @@ use crate::directory::{
     users,
 };
 use crate::health;
-use crate::http::call::{change, delete, for_users, get, patch, post, put, resource};
-use crate::http::failure::Failure;
-use crate::http::stranger::Stranger;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
@@ -25,7 +25,7 @@ pub(crate) fn routes(server: &mut ServiceConfig) {
     for (_, _, resource) in table().resources {
         server.service(resource);
     }
-    server.default_service(web::to(no_such_route));
+    server.default_service(to(no_such_route));
 }
 
 /// A path of the API, its methods, and the resource that serves it.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::TcpListener;
 use std::time::Duration;
 
+use crate::exchange::exchange;
 use actix_http::{HttpService, Protocol};
 use actix_server::{Server, ServerBuilder};
 use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, fn_service, map_config};
@@ -12,11 +13,13 @@ use actix_web::middleware::from_fn;
 use actix_web::rt::net::TcpStream;
 use actix_web::web::Data;
 use actix_web::{App, Error};
+use web::admission::Admission;
+use web::inlet::Inlet;
 
+use crate::access::Access;
 use crate::gateway::Gateway;
-use crate::http::exchange::exchange;
-use crate::http::inlet::Inlet;
 use crate::openapi::document::Document;
+use crate::realtime::Hub;
 use crate::routes;
 
 /// Time for which a connection stays open between two requests. It is longer than the idle time of common proxies, so that a
@@ -29,21 +32,32 @@ const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests in progress have to finish after the server has stopped accepting connections.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) admission: Data<Admission>,
+    pub(crate) access: Data<Access>,
+    pub(crate) gateway: Data<Gateway>,
+    pub(crate) realtime: Data<Hub>,
+    pub(crate) document: Data<Document>,
+}
+
 /// Serves the API on the listener. Stops accepting connections when `stopping` ends.
 pub(crate) fn start(
     listener: TcpListener,
-    gateway: Data<Gateway>,
-    document: Data<Document>,
+    shared: Shared,
     stopping: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<Server> {
     let builder = ServerBuilder::default();
     let shutdown = builder.graceful_shutdown_signal();
     let builder = builder.shutdown_signal(stopping).shutdown_timeout(FINISHED_WITHIN_SECONDS);
     let builder = builder.listen("api", listener, move || {
-        let (connections, shutdown) = (gateway.connections.clone(), shutdown.clone());
+        let (connections, shutdown) = (shared.admission.connections.clone(), shutdown.clone());
         let app = App::new()
-            .app_data(gateway.clone())
-            .app_data(document.clone())
+            .app_data(shared.admission.clone())
+            .app_data(shared.access.clone())
+            .app_data(shared.gateway.clone())
+            .app_data(shared.realtime.clone())
+            .app_data(shared.document.clone())
             .configure(routes::routes)
             .wrap(from_fn(exchange));
         let app = app.into_factory().map_err(|error: Error| error.error_response());

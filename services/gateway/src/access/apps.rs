@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::MasterKey;
+use fairness::peer::Peer;
+use fairness::principal::Principal;
+use fairness::quota::{FOR_STRANGERS, Quota};
+use fairness::waiting::STEP;
 use moka::future::Cache;
 use service_kit::Context;
 use store::Store;
 use tokio::time::timeout;
+use web::database::{DATABASE_OVERDUE, database};
+use web::failure::{Failure, crowded};
+use web::limits::Limits;
 
 use crate::access::known_app::KnownApp;
-use crate::http::failure::{Failure, crowded};
-use crate::http::limits::Limits;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
-use crate::http::shares::room::{FOR_STRANGERS, Room};
-use crate::http::waiting::{DATABASE_OVERDUE, STEP, database};
 
 /// Time for which an app is cached. A change to an app or its secrets takes effect within this time.
 const KNOWN_FOR: Duration = Duration::from_secs(5);
@@ -42,7 +43,7 @@ pub(crate) struct Apps {
     /// Keys that named an app when they were last looked up.
     seen: Cache<String, ()>,
     unknown: Cache<String, ()>,
-    look_ups: Room,
+    look_ups: Quota,
 }
 
 /// Reason why a look-up found no app.
@@ -61,7 +62,7 @@ impl Apps {
             known: Cache::builder().max_capacity(CAPACITY).time_to_live(KNOWN_FOR).build(),
             seen: Cache::builder().max_capacity(CAPACITY).time_to_idle(SEEN_FOR).build(),
             unknown: Cache::builder().max_capacity(UNKNOWN_CAPACITY).time_to_live(UNKNOWN_FOR).build(),
-            look_ups: Room::new(LOOK_UPS, FOR_STRANGERS),
+            look_ups: Quota::new(LOOK_UPS, FOR_STRANGERS),
         }
     }
 
@@ -108,7 +109,7 @@ impl Apps {
             None
         } else {
             limits.count_look_up(peer).await.map_err(LookupFailure::Refused)?;
-            let place = self.look_ups.take(&Holder::stranger(peer), 1);
+            let place = self.look_ups.take(&Principal::stranger(peer), 1);
             Some(place.map_err(|overuse| LookupFailure::Refused(overuse.into()))?)
         };
         let look_up = self.store.control().app_by_key(key);

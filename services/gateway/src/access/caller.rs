@@ -9,12 +9,12 @@ use domain::AppId;
 use domain::profile::Author;
 use store::control::app::App;
 use store::directory::user::proof::Writer;
+use web::accept;
+use web::body::Body;
+use web::failure::Failure;
 
 use crate::access::identity::{Demand, Identity, user_required};
 use crate::access::known_app::Evidence;
-use crate::http::accept;
-use crate::http::body::Body;
-use crate::http::failure::Failure;
 
 /// An app's backend, authenticated by the API secret.
 pub(crate) struct AppCaller {

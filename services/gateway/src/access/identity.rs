@@ -7,19 +7,19 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::HeaderMap;
 use domain::Timestamp;
 use domain::fields::check_identifier;
+use fairness::principal::Principal;
 use store::control::app::App;
+use web::admission::{Admission, RequestApp};
+use web::deprecation;
+use web::failure::{Failure, valid_or_problems};
+use web::headers::Credential;
+use web::peer;
+use web::query::Query;
 
+use crate::access::Access;
 use crate::access::known_app::{Evidence, KnownApp};
 use crate::access::signature;
 use crate::access::token::Token;
-use crate::gateway::Gateway;
-use crate::http::admission::RequestApp;
-use crate::http::deprecation;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::headers::Credential;
-use crate::http::query::Query;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
 
 /// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {
@@ -63,34 +63,35 @@ impl<'a> Identity<'a> {
         headers: &'a HeaderMap,
         demand: Demand,
     ) -> Result<Identity<'a>, Failure> {
-        let gateway = Gateway::of(request)?;
-        let proven = Identity::verify(request, headers, gateway).await.and_then(|mut identity| {
-            let holder = identity.demand(demand)?;
-            Ok((identity, holder))
+        let (access, admission) = (Access::of(request)?, Admission::of(request)?);
+        let proven = Identity::verify(request, headers, access, admission).await.and_then(|mut identity| {
+            let principal = identity.demand(demand)?;
+            Ok((identity, principal))
         });
         match proven {
-            Ok((identity, holder)) => {
-                gateway.admit(request, holder, &identity.known.app).await?;
+            Ok((identity, principal)) => {
+                admission.admit(request, principal, &identity.known.app).await?;
                 identity.demand_origin()?;
                 Ok(identity)
             }
-            Err(failure) => Err(gateway.refuse(request, failure).await),
+            Err(failure) => Err(admission.refuse(request, failure).await),
         }
     }
 
     async fn verify(
         request: &'a HttpRequest,
         headers: &'a HeaderMap,
-        gateway: &Gateway,
+        access: &Access,
+        admission: &Admission,
     ) -> Result<Identity<'a>, Failure> {
-        let names = &gateway.header_names;
+        let names = &access.header_names;
         let token = Token::sent_in(headers)?;
         let token_key = token.as_ref().map(Token::unverified_api_key).transpose()?;
         let api_key = agreed_value("API key", names.read(headers, Credential::ApiKey)?, token_key)?;
         let secret = names.read(headers, Credential::ApiSecret)?;
         let header_user = names.read(headers, Credential::UserId)?;
         let api_key = api_key.ok_or_else(no_credentials)?;
-        let known = gateway.apps.by_key(api_key, Peer::of_request(request), &gateway.limits).await?;
+        let known = access.apps.by_key(api_key, peer::of_request(request), &admission.limits).await?;
         if let Some(known) = &known {
             RequestApp::note(request, known.app.clone());
         }
@@ -102,32 +103,32 @@ impl<'a> Identity<'a> {
         };
         let expires_at = token.as_ref().and_then(Token::expires_at);
         let (token_user, by_token) =
-            token.map(|token| token.verify(&known, gateway.token_lifetime)).transpose()?.unzip();
+            token.map(|token| token.verify(&known, access.token_lifetime)).transpose()?.unzip();
         agreed_value("user", header_user, token_user.as_deref())?;
         let by_app = by_secret.is_some();
         let evidence = by_secret.or(by_token).unwrap_or(Evidence::PublicKey);
         Ok(Identity { request, headers, known, by_app, evidence, token_user, expires_at, header_user })
     }
 
-    /// Demands a proof, and returns the [`Holder`] against whose limits the request counts. 401 if the caller lacks the proof.
-    fn demand(&mut self, demand: Demand) -> Result<Holder, Failure> {
+    /// Demands a proof, and returns the [`Principal`] against whose limits the request counts. 401 if the caller lacks the proof.
+    fn demand(&mut self, demand: Demand) -> Result<Principal, Failure> {
         let app = self.known.app.id;
         if self.by_app {
-            return Ok(Holder::backend(app));
+            return Ok(Principal::backend(app));
         }
         if demand == Demand::Secret {
             let message = "this call needs the API secret in addition to the API key";
             return Err(Failure::unauthorized("secret_required", message));
         }
         if let Some(user) = &self.token_user {
-            return Ok(Holder::user(app, user));
+            return Ok(Principal::user(app, user));
         }
         let (user, evidence) = self.user_evidence()?;
         self.evidence = evidence;
         Ok(if self.evidence == Evidence::PublicKey {
-            Holder::claimed_user(app, user, Peer::of_request(self.request))
+            Principal::claimed_user(app, user, peer::of_request(self.request))
         } else {
-            Holder::user(app, user)
+            Principal::user(app, user)
         })
     }
 
@@ -167,7 +168,7 @@ impl<'a> Identity<'a> {
         if !app.hmac {
             return Ok((user, Evidence::PublicKey));
         }
-        let names = &Gateway::of(self.request)?.header_names;
+        let names = &Access::of(self.request)?.header_names;
         let sent = names.read(self.headers, Credential::UserSignature)?;
         if sent.is_some() {
             deprecation::note(self.request);

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 use actix_web::http::StatusCode;
 use domain::AppId;
 use service_kit::metrics;
-
-use crate::http::failure::Failure;
+use web::failure::Failure;
 
 /// Number of log slots. An app uses the slot whose index is the app's id modulo this number. Each slot gets at most one log line
 /// per [`INTERVAL`].

@@ -3,9 +3,9 @@
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use web::failure::Failure;
 
 use crate::access::known_app::{Evidence, KnownApp};
-use crate::http::failure::Failure;
 
 /// Length of an HMAC-SHA256 in bytes.
 const LENGTH: usize = 32;

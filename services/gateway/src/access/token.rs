@@ -10,10 +10,10 @@ use domain::fields::check_identifier;
 use domain::{Timestamp, TokenSubject};
 use serde_json::{Map, Value};
 use service_kit::clock;
+use web::failure::Failure;
 
 use crate::access::known_app::{Evidence, KnownApp};
 use crate::access::token_key::TokenKey;
-use crate::http::failure::Failure;
 
 /// Maximum length of a token in bytes.
 const LONGEST: usize = 8 * 1024;

@@ -9,14 +9,14 @@ use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
 use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::PathId;
+use web::query::Query;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::path_id::PathId;
-use crate::http::query::Query;
-use crate::http::waiting::database;
 use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
 
 /// Maximum and default number of deliveries on a page.

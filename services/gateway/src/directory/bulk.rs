@@ -12,13 +12,13 @@ use serde::Serialize;
 use serde_json::Value;
 use store::directory::user::merge::MergeResult;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::waiting::database;
 use crate::openapi::error;
 use crate::openapi::user::ManyUsers;
 use crate::openapi::vocabulary::Identifier;

@@ -8,17 +8,17 @@ use domain::{CategoryId, Problem, Timestamp};
 use serde::Serialize;
 use store::directory::category::{Category, NewCategory};
 use utoipa::ToSchema;
+use web::body::Body;
+use web::cursor;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::PathId;
+use web::query::Query;
+use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::cursor;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::path_id::PathId;
-use crate::http::query::Query;
-use crate::http::status_body::{StatusBody, status_body};
-use crate::http::waiting::database;
 use crate::openapi::category;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
 

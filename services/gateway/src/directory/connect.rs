@@ -16,16 +16,17 @@ use store::directory::category::Category;
 use store::directory::device::unproven::UnprovenDevice;
 use store::inbox::list::InboxOwner;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::headers::Credential;
 
+use crate::access::Access;
 use crate::access::caller::UserCaller;
 use crate::access::device_secret;
 use crate::directory::categories::MOST_CATEGORIES;
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::headers::Credential;
-use crate::http::waiting::database;
 use crate::openapi::device;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 
@@ -119,7 +120,7 @@ pub(crate) async fn connect(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json_or_form().await?;
     let mut problems = Vec::new();
-    let device_id = gateway.read_device_id(&request, &mut problems)?;
+    let device_id = read_device_id(&request, &mut problems)?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| json!({}));
     // An app that makes the call for a user does not always know the type of the device.
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
@@ -195,7 +196,7 @@ impl Gateway {
         device_id: &str,
         device: &Device,
     ) -> Result<Option<String>, Failure> {
-        let secret = self.device_proof(request, caller, device_id).await?;
+        let secret = device_secret::verify(&self.store, request, caller, device_id).await?;
         let fresh = device_secret::create()?;
         let push_target = push_targets(&device.token).next();
         let connecting = UnprovenDevice {
@@ -210,22 +211,6 @@ impl Gateway {
         Ok(database(connecting).await?.then_some(fresh))
     }
 
-    /// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem. In
-    /// the problem, the header's name has the first configured prefix.
-    fn read_device_id(
-        &self,
-        request: &HttpRequest,
-        problems: &mut Vec<Problem>,
-    ) -> Result<Option<String>, Failure> {
-        let sent = self.header_names.read(request.headers(), Credential::DeviceId)?;
-        let name = self.header_names.name(Credential::DeviceId);
-        let Some(id) = sent else {
-            problems.push(Problem::new(&name, "required", format!("the header {name} is required")));
-            return Ok(None);
-        };
-        Ok(check_identifier(&name, id.to_owned(), problems))
-    }
-
     /// Returns the channels that the app can deliver on: the inbox, and every channel with an enabled provider.
     async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
         let providers = database(self.store.control().list_providers(caller.app.id)).await?;
@@ -234,6 +219,19 @@ impl Gateway {
         let channels = Channel::DELIVERED.into_iter();
         Ok(channels.filter(|&channel| channel == Channel::InApp || has_provider(channel)).collect())
     }
+}
+
+/// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem. In
+/// the problem, the header's name has the first configured prefix.
+fn read_device_id(request: &HttpRequest, problems: &mut Vec<Problem>) -> Result<Option<String>, Failure> {
+    let names = &Access::of(request)?.header_names;
+    let sent = names.read(request.headers(), Credential::DeviceId)?;
+    let name = names.name(Credential::DeviceId);
+    let Some(id) = sent else {
+        problems.push(Problem::new(&name, "required", format!("the header {name} is required")));
+        return Ok(None);
+    };
+    Ok(check_identifier(&name, id.to_owned(), problems))
 }
 
 fn answer(

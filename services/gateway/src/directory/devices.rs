@@ -6,15 +6,16 @@ use actix_web::{HttpRequest, HttpResponse};
 use credentials::vapid;
 use domain::profile::{Author, Refusal};
 use domain::web_push::parse_subscription;
+use web::body::Body;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::PathId;
+use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::UserCaller;
+use crate::access::device_secret;
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::path_id::PathId;
-use crate::http::status_body::{StatusBody, status_body};
-use crate::http::waiting::database;
 use crate::openapi::subscription::Subscription;
 use crate::openapi::vocabulary::Identifier;
 
@@ -141,7 +142,7 @@ impl Gateway {
         if caller.author() != Author::Unproven {
             return Ok(None);
         }
-        let secret = self.device_proof(request, caller, device_id).await?;
+        let secret = device_secret::verify(&self.store, request, caller, device_id).await?;
         Ok(Some(secret.ok_or(Refusal::AddressGuarded)?))
     }
 }

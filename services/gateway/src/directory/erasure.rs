@@ -8,14 +8,14 @@ use domain::id::partition;
 use domain::{AppId, Envelope, Event, StreamName};
 use service_kit::{clock, trace};
 use store::deliveries::timer::NewTimer;
+use web::database::database;
+use web::failure::Failure;
+use web::path_id::PathId;
+use web::status_body::{StatusBody, status_body};
 
 use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::path_id::PathId;
-use crate::http::status_body::{StatusBody, status_body};
-use crate::http::waiting::database;
 use crate::openapi::vocabulary::Identifier;
 
 /// Erases a user.

@@ -4,9 +4,8 @@
 use actix_web::HttpResponse;
 use actix_web::http::header::{HeaderValue, WARNING};
 use domain::Problem;
-
-use crate::http::failure::Failure;
-use crate::http::handling::Handling;
+use web::failure::Failure;
+use web::handling::Handling;
 
 /// Refuses a strict write with malformed addresses. Returns the problems of any other write.
 pub(super) fn checked(malformed: Vec<Problem>, handling: Handling) -> Result<Vec<Problem>, Failure> {

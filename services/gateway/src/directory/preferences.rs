@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::Value;
 use store::directory::preference::CategoryPreference;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::waiting::database;
 use crate::openapi::preference::NewPreferences;
 use crate::openapi::vocabulary::{self, Id, Identifier};
 

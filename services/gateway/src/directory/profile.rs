@@ -5,15 +5,16 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::fields::check_plain_json;
 use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, seen_by};
 use serde_json::Value;
+use web::admission::Admission;
+use web::body::{Body, principal};
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
 
 use crate::access::caller::UserCaller;
 use crate::directory::malformed_address::{self, with_warnings};
 use crate::directory::users::read_pairs;
 use crate::gateway::Gateway;
-use crate::http::body::{Body, holder};
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::waiting::database;
 use crate::openapi::patch::{JsonPatch, ProfileChange};
 use crate::openapi::user::Profile;
 use crate::openapi::vocabulary::FreeObject;
@@ -105,7 +106,7 @@ pub(crate) async fn change(
         Some(Value::Array(operations)) => {
             let times = operations.len() / OPERATIONS_OF_A_REQUEST;
             let patch = read_patch(&caller, operations, handling.strict)?;
-            gateway.charge(&request, holder(&request), times).await?;
+            Admission::of(&request)?.charge(&request, principal(&request), times).await?;
             Change::Patch(patch)
         }
         body => Change::Merge(read_pairs(body)?),

@@ -11,17 +11,17 @@ use serde::Serialize;
 use serde_json::Value;
 use store::directory::topic::Topic;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::cursor;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::{PathId, no_such_topic};
+use web::query::Query;
+use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::cursor;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::path_id::{PathId, no_such_topic};
-use crate::http::query::Query;
-use crate::http::status_body::{StatusBody, status_body};
-use crate::http::waiting::database;
 use crate::openapi::topic::TopicValues;
 use crate::openapi::vocabulary::{Cursor, Time, TopicIdentifier};
 

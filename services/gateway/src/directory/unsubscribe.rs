@@ -5,14 +5,14 @@ use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
 use credentials::link::{Link, Purpose};
 use domain::{AppId, CategoryId, Channel, UserNumber};
+use fairness::waiting::{WaitError, wait};
 use store::directory::preference::Subscription;
+use web::database::database;
+use web::failure::{Failure, crowded};
+use web::stranger::Stranger;
 
 use crate::directory::unsubscribe_page::{PageContent, page};
 use crate::gateway::Gateway;
-use crate::http::failure::{Failure, crowded};
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
-use crate::http::waiting::{WaitError, database, wait};
 
 const LATER: &str = "the database did not answer in time; repeat the request";
 
@@ -39,11 +39,12 @@ const LATER: &str = "the database did not answer in time; repeat the request";
     ),
 )]
 pub(crate) async fn ask(
+    _: Stranger,
     gateway: Data<Gateway>,
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(LinkedSubscription { subscription, .. }) = gateway.subscription(&request, &token).await? else {
+    let Some(LinkedSubscription { subscription, .. }) = gateway.subscription(&token).await? else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
     let content = if subscription.critical {
@@ -82,12 +83,12 @@ pub(crate) async fn ask(
     ),
 )]
 pub(crate) async fn unsubscribe(
+    _: Stranger,
     gateway: Data<Gateway>,
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(LinkedSubscription { app, user, category, subscription }) =
-        gateway.subscription(&request, &token).await?
+    let Some(LinkedSubscription { app, user, category, subscription }) = gateway.subscription(&token).await?
     else {
         return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
     };
@@ -113,12 +114,7 @@ struct LinkedSubscription {
 impl Gateway {
     /// Returns the subscription that a token refers to. None if the token is not for unsubscribing, or if its user or category
     /// no longer exists.
-    async fn subscription(
-        &self,
-        request: &HttpRequest,
-        token: &str,
-    ) -> Result<Option<LinkedSubscription>, Failure> {
-        self.admit_stranger(request, Holder::stranger(Peer::of_request(request))).await?;
+    async fn subscription(&self, token: &str) -> Result<Option<LinkedSubscription>, Failure> {
         let link = match wait(self.links.verify(token)).await {
             Ok(link) => link?,
             Err(WaitError::Crowded) => return Err(crowded()),

@@ -11,17 +11,17 @@ use serde_json::Value;
 use store::directory::device::Device;
 use store::directory::user::User;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::cursor;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::PathId;
+use web::query::Query;
 
 use crate::access::caller::AppCaller;
 use crate::directory::malformed_address::{self, with_warnings};
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::cursor;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::path_id::PathId;
-use crate::http::query::Query;
-use crate::http::waiting::database;
 use crate::openapi::user::{NewUser, Profile};
 use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
 

@@ -7,11 +7,11 @@ use actix_web::http::StatusCode;
 use domain::id::partition;
 use domain::{AppId, Envelope, Event, StreamName, UserNumber};
 use service_kit::{clock, trace};
+use web::database::database;
+use web::failure::Failure;
+use web::status_body::status_body;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::status_body::status_body;
-use crate::http::waiting::database;
 
 /// Maximum time for which a request waits until the inbox shows its change.
 const VISIBLE_WITHIN: Duration = Duration::from_millis(1500);
@@ -59,7 +59,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event,
         };
-        let seq = self.append(StreamName::Inbox(partition), &event).await?;
+        let seq = self.publisher.append(StreamName::Inbox(partition), &event).await?;
         let reached = self.positions.reach(partition, seq, VISIBLE_WITHIN).await;
         Ok(if reached { Visibility::Yes } else { Visibility::NotYet })
     }

@@ -1,18 +1,19 @@
 //! `/v3/push/click/{token}`: a browser reports that its user opened a push notification.
 
+use actix_web::HttpResponse;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use credentials::link::{Link, Purpose};
 use domain::event::ItemsChanged;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId};
+use web::failure::Failure;
+use web::path_id::PathId;
+use web::stranger::Stranger;
+
+use fairness::waiting::{WaitError, wait};
+use web::database::database;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::path_id::PathId;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
-use crate::http::waiting::{WaitError, database, wait};
 
 /// Reports that a web-push notification was opened.
 ///
@@ -33,19 +34,14 @@ use crate::http::waiting::{WaitError, database, wait};
         (status = 503, description = "The service cannot accept the report now; retry."),
     ),
 )]
-pub(crate) async fn report(
-    request: HttpRequest,
-    gateway: Data<Gateway>,
-    id: PathId,
-) -> Result<HttpResponse, Failure> {
-    gateway.admit_stranger(&request, Holder::stranger(Peer::of_request(&request))).await?;
+pub(crate) async fn report(_: Stranger, gateway: Data<Gateway>, id: PathId) -> Result<HttpResponse, Failure> {
     let token = id.token().ok_or_else(no_such_link)?;
     let link = match wait(gateway.links.verify(&token)).await {
         Ok(Ok(link)) => link.ok_or_else(no_such_link)?,
         Ok(Err(error)) => {
             return Err(Failure::unavailable("the link cannot be checked now; repeat it", error));
         }
-        Err(WaitError::Crowded) => return Err(crate::http::failure::crowded()),
+        Err(WaitError::Crowded) => return Err(web::failure::crowded()),
         Err(WaitError::Overdue) => {
             return Err(Failure::unavailable(
                 "the link cannot be checked now; repeat it",

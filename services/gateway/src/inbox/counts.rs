@@ -5,11 +5,11 @@ use actix_web::web::Data;
 use domain::inbox::Counts;
 use serde::Serialize;
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::Failure;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::waiting::database;
 use crate::openapi::vocabulary::Count;
 
 /// Counters of the notifications that are neither archived nor snoozed.

@@ -9,13 +9,13 @@ use domain::{ItemId, Problem, Timestamp, UserNumber};
 use serde::Serialize;
 use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart, Place};
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::query::Query;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::query::Query;
-use crate::http::waiting::database;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::{Count, Cursor};
 

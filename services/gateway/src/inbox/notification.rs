@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::inbox::list::InboxItem;
 use utoipa::ToSchema;
+use web::failure::Failure;
 
-use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time};
 
 /// A notification of a user's inbox.

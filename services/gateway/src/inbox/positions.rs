@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use anyhow::bail;
 use event_log::{Position, Positions as Announcements};
+use fairness::waiting::remaining_time;
 use service_kit::Context;
 use store::Store;
 use tokio::sync::{Notify, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-
-use crate::http::waiting::remaining_time;
 
 /// Interval at which the checkpoints are read while requests wait. Reading is necessary because announcements of new
 /// checkpoints may be lost.

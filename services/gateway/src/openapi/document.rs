@@ -4,9 +4,9 @@ use actix_web::http::header::CACHE_CONTROL;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde_json::Value;
+use web::file::File;
+use web::stranger::Stranger;
 
-use crate::http::file::File;
-use crate::http::stranger::Stranger;
 use crate::openapi::vocabulary::FreeObject;
 
 /// The document as it is served.

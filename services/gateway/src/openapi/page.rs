@@ -9,10 +9,9 @@ use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
 use utoipa::ToSchema;
 use utoipa_swagger_ui::Config;
-
-use crate::http::failure::Failure;
-use crate::http::file::File;
-use crate::http::stranger::Stranger;
+use web::failure::Failure;
+use web::file::File;
+use web::stranger::Stranger;
 
 /// Content security policy of the page. It allows no content from other hosts, no inline code and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \

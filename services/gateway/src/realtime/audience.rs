@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use fairness::peer::Peer;
 use tokio::time::Instant;
 
 use crate::access::known_app::{Evidence, KnownApp};
-use crate::gateway::Gateway;
-use crate::http::shares::peer::Peer;
+use crate::realtime::arrival::Arrival;
 use crate::realtime::connection::{Connection, count_reset};
 use crate::realtime::crowd::make_room;
-use crate::realtime::hub::{Arrival, jittered};
 use crate::realtime::report::User;
+use crate::realtime::sources::{Sources, jittered};
 use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 
 /// Maximum number of connections that wait to be greeted.
@@ -133,14 +133,14 @@ impl Audience {
 }
 
 impl Settings {
-    pub(super) async fn read(gateway: Arc<Gateway>, keys: Vec<(String, Peer)>) -> Settings {
+    pub(super) async fn read(sources: Arc<Sources>, keys: Vec<(String, Peer)>) -> Settings {
         let read_from = Instant::now();
         let mut apps = HashMap::with_capacity(keys.len());
         for (key, peer) in keys {
-            if let Ok(known) = gateway.apps.by_key(&key, peer, &gateway.limits).await {
+            if let Ok(known) = sources.access.apps.by_key(&key, peer, &sources.admission.limits).await {
                 apps.insert(key, known.filter(|known| !known.app.disabled));
             }
         }
-        Settings { read_from, apps, table: gateway.store.inbox().table().await.ok() }
+        Settings { read_from, apps, table: sources.store.inbox().table().await.ok() }
     }
 }

@@ -6,14 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use domain::{AppId, Timestamp};
+use fairness::peer::Peer;
 use metrics::{counter, gauge};
 use service_kit::clock;
 use service_kit::metrics::{REALTIME_CONNECTIONS, REALTIME_EVENTS, REALTIME_RESETS};
 use tokio::time::{Duration, Instant};
+use web::idle;
 
 use crate::access::known_app::Evidence;
-use crate::http::shares::idle;
-use crate::http::shares::peer::Peer;
 use crate::realtime::entrance::Admission;
 use crate::realtime::update::{ByeReason, Kind, Moment, ResetReason, Update};
 
@@ -274,9 +274,9 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
-    use crate::http::shares::holder::Holder;
     use crate::realtime::entrance::Entrance;
     use crate::realtime::update::{Changes, DeleteReason, StreamTag};
+    use fairness::principal::Principal;
 
     fn connection() -> Connection {
         let app = AppId(1);
@@ -289,7 +289,7 @@ mod tests {
             transport: Transport::EventStream,
             most_of_app: None,
         };
-        let admission = Entrance::new(8).admit(&client, &Holder::backend(app)).unwrap();
+        let admission = Entrance::new(8).admit(&client, &Principal::backend(app)).unwrap();
         Connection::new(client, admission, Arc::default(), None)
     }
 

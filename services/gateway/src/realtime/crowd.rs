@@ -44,10 +44,10 @@ mod tests {
     use domain::AppId;
 
     use super::*;
-    use crate::http::shares::holder::Holder;
-    use crate::http::shares::peer::Peer;
     use crate::realtime::connection::{Client, Transport};
     use crate::realtime::entrance::Entrance;
+    use fairness::peer::Peer;
+    use fairness::principal::Principal;
 
     fn connection(evidence: &Evidence, peer: u8) -> Arc<Connection> {
         let app = AppId(1);
@@ -60,7 +60,7 @@ mod tests {
             transport: Transport::EventStream,
             most_of_app: None,
         };
-        let admission = Entrance::new(100).admit(&client, &Holder::backend(app)).unwrap();
+        let admission = Entrance::new(100).admit(&client, &Principal::backend(app)).unwrap();
         Arc::new(Connection::new(client, admission, Arc::default(), None))
     }
 

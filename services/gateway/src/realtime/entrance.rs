@@ -4,10 +4,10 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::AppId;
+use fairness::principal::Principal;
+use fairness::quota::{Lease, Parts, Quota};
 use tokio::time::{Duration, Instant};
 
-use crate::http::shares::holder::Holder;
-use crate::http::shares::room::{Parts, Place, Room};
 use crate::realtime::connection::Client;
 
 /// Maximum number of connections that are opened per second. One app gets half of them, if no other app opens any.
@@ -18,17 +18,17 @@ const PARTS: Parts = Parts { token: 1, public_key: 2, nothing: usize::MAX };
 /// Counts the connections of a gateway, and those that were opened within the last second.
 #[derive(Debug)]
 pub(crate) struct Entrance {
-    open: Room,
-    opened: Room,
+    open: Quota,
+    opened: Quota,
     /// The places in `opened`, oldest first.
-    latest: Mutex<VecDeque<(Instant, Place)>>,
+    latest: Mutex<VecDeque<(Instant, Lease)>>,
     by_app: Arc<Mutex<HashMap<AppId, usize>>>,
 }
 
 /// The place of an open connection, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Admission {
-    _place: Place,
+    _place: Lease,
     app: AppId,
     by_app: Arc<Mutex<HashMap<AppId, usize>>>,
 }
@@ -37,8 +37,8 @@ impl Entrance {
     /// Creates an entrance for at most `connections` connections.
     pub(crate) fn new(connections: usize) -> Entrance {
         Entrance {
-            open: Room::new(connections, PARTS),
-            opened: Room::new(OPENED_PER_SECOND, PARTS),
+            open: Quota::new(connections, PARTS),
+            opened: Quota::new(OPENED_PER_SECOND, PARTS),
             latest: Mutex::default(),
             by_app: Arc::default(),
         }
@@ -46,15 +46,15 @@ impl Entrance {
 
     /// Admits a connection. None if the caller's share is used up, if the app has its maximum of connections at this gateway, or if too
     /// many connections are being opened.
-    pub(crate) fn admit(&self, client: &Client, holder: &Holder) -> Option<Admission> {
-        let place = self.open.take(holder, 1).ok()?;
+    pub(crate) fn admit(&self, client: &Client, principal: &Principal) -> Option<Admission> {
+        let place = self.open.take(principal, 1).ok()?;
         {
             let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
             let now = Instant::now();
             while latest.front().is_some_and(|(at, _)| now.duration_since(*at) >= Duration::from_secs(1)) {
                 latest.pop_front();
             }
-            latest.push_back((now, self.opened.take(holder, 1).ok()?));
+            latest.push_back((now, self.opened.take(principal, 1).ok()?));
         }
         let mut by_app = counts(&self.by_app);
         let count = by_app.entry(client.app).or_default();
@@ -90,10 +90,10 @@ mod tests {
 
     use super::*;
     use crate::access::known_app::Evidence;
-    use crate::http::shares::peer::Peer;
     use crate::realtime::connection::Transport;
+    use fairness::peer::Peer;
 
-    fn client(app: i64, most_of_app: Option<usize>) -> (Client, Holder) {
+    fn client(app: i64, most_of_app: Option<usize>) -> (Client, Principal) {
         let client = Client {
             app: AppId(app),
             api_key: app.to_string(),
@@ -103,11 +103,11 @@ mod tests {
             transport: Transport::EventStream,
             most_of_app,
         };
-        (client, Holder::backend(AppId(app)))
+        (client, Principal::backend(AppId(app)))
     }
 
-    fn admitted(entrance: &Entrance, (client, holder): &(Client, Holder)) -> Vec<Admission> {
-        std::iter::from_fn(|| entrance.admit(client, holder)).take(2_000).collect()
+    fn admitted(entrance: &Entrance, (client, principal): &(Client, Principal)) -> Vec<Admission> {
+        std::iter::from_fn(|| entrance.admit(client, principal)).take(2_000).collect()
     }
 
     #[tokio::test(start_paused = true)]

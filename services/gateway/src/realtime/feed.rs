@@ -18,11 +18,11 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, interval, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Gateway;
+use crate::realtime::arrival::{Arrival, Start};
 use crate::realtime::audience::{Audience, Settings};
-use crate::realtime::hub::{Arrival, Start};
 use crate::realtime::recent::{Change, Recent};
 use crate::realtime::report::{Current, Greeting, GreetingKind, Report, User};
+use crate::realtime::sources::{Sources, Usage};
 use crate::realtime::update::{Moment, ResetReason, StreamTag};
 
 /// Maximum number of records per read.
@@ -43,7 +43,8 @@ const UNUSED_FOR: Duration = Duration::from_secs(600);
 const AHEAD: u64 = 100_000;
 
 pub(crate) struct Feed {
-    gateway: Arc<Gateway>,
+    sources: Arc<Sources>,
+    usage: Arc<Usage>,
     partition: u32,
     arrivals: mpsc::Receiver<Arrival>,
     audience: Audience,
@@ -73,17 +74,22 @@ enum End {
 }
 
 impl Feed {
-    pub(crate) fn new(gateway: Arc<Gateway>, partition: u32, arrivals: mpsc::Receiver<Arrival>) -> Feed {
-        Feed { gateway, partition, arrivals, audience: Audience::default() }
+    pub(crate) fn new(
+        sources: Arc<Sources>,
+        usage: Arc<Usage>,
+        partition: u32,
+        arrivals: mpsc::Receiver<Arrival>,
+    ) -> Feed {
+        Feed { sources, usage, partition, arrivals, audience: Audience::default() }
     }
 
     /// Serves connections until `served` is cancelled.
     pub(crate) async fn run(mut self, served: CancellationToken) -> anyhow::Result<()> {
-        let gateway = Arc::clone(&self.gateway);
-        let mut opened = gateway.realtime.opened();
+        let stopping = self.sources.admission.stopping.clone();
+        let mut opened = self.usage.opened();
         let (mut reset, mut reported) = (None, None);
         loop {
-            if self.audience.is_empty() && !gateway.realtime.is_used() {
+            if self.audience.is_empty() && !self.usage.is_used() {
                 tokio::select! {
                     () = served.cancelled() => return Ok(()),
                     Some(arrival) = self.arrivals.recv() => self.audience.register(arrival),
@@ -97,7 +103,7 @@ impl Feed {
                 Ok(progress) => progress,
                 Err(error) => {
                     tracing::warn!(partition = self.partition, %error, "cannot follow an inbox stream for live connections; retrying");
-                    if gateway.stopping.is_cancelled() {
+                    if stopping.is_cancelled() {
                         self.audience.end_all();
                     }
                     served.run_until_cancelled(sleep(PAUSE)).await;
@@ -125,18 +131,18 @@ impl Feed {
     /// `reported` if that is earlier.
     async fn begin(&self, reported: Option<u64>) -> anyhow::Result<Progress> {
         let stream = StreamName::Inbox(self.partition);
-        let created_at = self.gateway.log.state(stream).await?.created_at;
+        let created_at = self.sources.log.state(stream).await?.created_at;
         // The table is read first: if it is replaced now, the next check notices that.
-        let table = self.gateway.store.inbox().table().await?;
-        let checkpoint = self.gateway.store.database().checkpoint(INBOX, stream).await?;
-        self.gateway.positions.note(&stream.to_string(), checkpoint);
+        let table = self.sources.store.inbox().table().await?;
+        let checkpoint = self.sources.store.database().checkpoint(INBOX, stream).await?;
+        self.sources.positions.note(&stream.to_string(), checkpoint);
         let reported = reported.unwrap_or(checkpoint).min(checkpoint);
         let now = Instant::now();
         Ok(Progress {
             tag: StreamTag::of(&stream.to_string(), created_at, table),
             table,
-            reader: self.gateway.log.reader(stream, reported + 1),
-            recent: Recent::new(self.partition, self.gateway.partitions, reported),
+            reader: self.sources.log.reader(stream, reported + 1),
+            recent: Recent::new(self.partition, self.sources.partitions, reported),
             reported,
             next_report: now,
             used_at: now,
@@ -144,8 +150,8 @@ impl Feed {
     }
 
     async fn follow(&mut self, progress: &mut Progress, served: &CancellationToken) -> End {
-        let gateway = Arc::clone(&self.gateway);
-        let stopping = gateway.stopping.clone();
+        let sources = Arc::clone(&self.sources);
+        let stopping = sources.admission.stopping.clone();
         let mut tend = interval(TEND);
         let mut checks = FuturesUnordered::new();
         loop {
@@ -155,7 +161,7 @@ impl Feed {
             let report_at = progress.next_report;
             let due = async {
                 if !has_arrivals {
-                    gateway.positions.reached(self.partition, next).await;
+                    sources.positions.reached(self.partition, next).await;
                 }
                 sleep_until(report_at).await;
             };
@@ -187,9 +193,9 @@ impl Feed {
                     self.audience.tend(now);
                     progress.measure(self.partition, now);
                     if checks.is_empty() {
-                        checks.push(Settings::read(Arc::clone(&gateway), self.audience.api_keys()));
+                        checks.push(Settings::read(Arc::clone(&sources), self.audience.api_keys()));
                     }
-                    if gateway.realtime.is_used() {
+                    if self.usage.is_used() {
                         progress.used_at = now;
                     } else if now.duration_since(progress.used_at) > UNUSED_FOR {
                         return End::Unused;
@@ -201,7 +207,7 @@ impl Feed {
 
     /// Makes a report. If it fails, takes too long, or is interrupted because the gateway stops, it is made again later.
     async fn report_in_time(&mut self, progress: &mut Progress) {
-        let (partition, stopping) = (self.partition, self.gateway.stopping.clone());
+        let (partition, stopping) = (self.partition, self.sources.admission.stopping.clone());
         let reporting = timeout(REPORT_WITHIN, self.report(progress));
         let reported = if stopping.is_cancelled() {
             Some(reporting.await)
@@ -227,7 +233,7 @@ impl Feed {
         reports.extend(changes);
         if !reports.is_empty() {
             let keys: Vec<_> = reports.iter().flat_map(Report::keys).collect();
-            let current = Current::of(self.gateway.store.inbox().current_items(&keys).await?);
+            let current = Current::of(self.sources.store.inbox().current_items(&keys).await?);
             reports.iter().for_each(|report| report.send(progress.tag, &current));
         }
         // A user may have been erased between the call and the registration of the connection.
@@ -254,7 +260,7 @@ impl Feed {
     /// Returns a report for each connected user with changes that are committed and not reported, and the sequence up to which
     /// the reports go.
     fn committed_changes(&self, progress: &Progress) -> (Vec<Report>, u64) {
-        let committed = self.gateway.positions.current(self.partition).min(progress.recent.end());
+        let committed = self.sources.positions.current(self.partition).min(progress.recent.end());
         let mut reports: HashMap<User, Report> = HashMap::new();
         let (mut items, mut last) = (0, progress.reported);
         for entry in progress.recent.between(progress.reported, committed) {

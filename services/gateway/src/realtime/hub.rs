@@ -3,127 +3,94 @@
 use std::sync::Arc;
 
 use actix_web::web::Data;
-use domain::UserNumber;
-use domain::id::partition;
-use service_kit::{Context, clock};
-use tokio::sync::{mpsc, watch};
+use fairness::principal::Principal;
+use fairness::quota::{FOR_STRANGERS, Quota};
+use fairness::waiting::{WaitError, wait};
+use service_kit::Context;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use web::database::database;
+use web::failure::{Failure, crowded};
+use web::idle;
 
-use crate::gateway::Gateway;
-use crate::http::failure::{Failure, crowded};
-use crate::http::shares::holder::Holder;
-use crate::http::shares::idle;
-use crate::http::waiting::{WaitError, database, wait};
+use crate::realtime::arrival::{Arrival, Feeds, Start};
 use crate::realtime::connection::{Client, Connection, OpenConnection};
 use crate::realtime::entrance::Entrance;
 use crate::realtime::feed::Feed;
 use crate::realtime::lobby::{self, Waiting};
+use crate::realtime::sources::{Sources, Usage, jittered};
 use crate::realtime::update::Moment;
+use crate::realtime::web_socket::MESSAGE_ROOM;
 
 /// Number of new connections that wait for a feed.
 const ARRIVALS: usize = 1_024;
 
-/// A new connection for a feed.
-#[derive(Debug)]
-pub(crate) struct Arrival {
-    pub(crate) connection: Arc<Connection>,
-    pub(crate) user: UserNumber,
-    pub(crate) start: Start,
-}
-
-/// Position at which a connection starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
-    /// With the next change.
-    Now,
-    /// After the last position that the client has received.
-    After(Moment),
-    /// With the next change. The client sent an unusable position.
-    Lost,
-    /// With the next change. The user was created after the connection was opened, so the client has nothing yet.
-    Created,
-}
-
 /// Opens connections.
 pub(crate) struct Hub {
+    pub(super) sources: Arc<Sources>,
     /// None if this gateway holds no connections.
     inlets: Option<Inlets>,
     entrance: Entrance,
-    partitions: u32,
-    /// Every connection has a clone.
-    open: Arc<()>,
-    /// Notifies the feeds of new connections.
-    opened: watch::Sender<()>,
+    usage: Arc<Usage>,
+    /// Tasks of the connections over WebSocket.
+    pub(crate) sockets: TaskTracker,
+    /// Memory of the messages over WebSocket of which only a part has arrived.
+    pub(super) message_room: Quota,
+    /// Path of the public URL, without the host.
+    pub(super) public_path: String,
 }
 
 struct Inlets {
-    feeds: Vec<mpsc::Sender<Arrival>>,
+    feeds: Feeds,
     lobby: mpsc::Sender<Waiting>,
 }
 
-/// The other ends of a hub's channels, which [`start`] gives to the feeds.
-pub(crate) struct Exits {
-    feeds: Vec<mpsc::Receiver<Arrival>>,
-    lobby: mpsc::Receiver<Waiting>,
+/// Starts the feeds and the lobby, which run until `served` is cancelled.
+pub(crate) fn start(context: &Context, sources: Sources, served: &CancellationToken) -> Data<Hub> {
+    let (sources, usage) = (Arc::new(sources), Arc::new(Usage::default()));
+    let (feeds, arrivals) = Feeds::new(sources.partitions, ARRIVALS);
+    let (lobby, waiting) = mpsc::channel(ARRIVALS);
+    for (number, arrivals) in (0..).zip(arrivals) {
+        let feed = Feed::new(Arc::clone(&sources), Arc::clone(&usage), number, arrivals);
+        context.spawn("realtime feed", feed.run(served.clone()));
+    }
+    let passed_on = lobby::run(Arc::clone(&sources), feeds.clone(), waiting, served.clone());
+    context.spawn("realtime lobby", passed_on);
+    let config = &context.config.gateway;
+    Data::new(Hub {
+        sources,
+        inlets: config.realtime.then_some(Inlets { feeds, lobby }),
+        entrance: Entrance::new(config.realtime_connections),
+        usage,
+        sockets: TaskTracker::new(),
+        message_room: Quota::new(MESSAGE_ROOM, FOR_STRANGERS),
+        public_path: path_of(context.public_url().unwrap_or_default()).to_owned(),
+    })
 }
 
 impl Hub {
-    /// Creates the hub. Connections wait until [`start`] has started the feeds.
-    pub(crate) fn new(config: &service_kit::config::Gateway, partitions: u32) -> (Hub, Exits) {
-        let (feeds, of_feeds) = (0..partitions).map(|_| mpsc::channel(ARRIVALS)).unzip();
-        let (lobby, of_lobby) = mpsc::channel(ARRIVALS);
-        let hub = Hub {
-            inlets: config.realtime.then_some(Inlets { feeds, lobby }),
-            entrance: Entrance::new(config.realtime_connections),
-            partitions,
-            open: Arc::default(),
-            opened: watch::Sender::default(),
-        };
-        (hub, Exits { feeds: of_feeds, lobby: of_lobby })
-    }
-}
-
-impl Hub {
-    /// Returns true if this gateway has a connection.
-    pub(super) fn is_used(&self) -> bool {
-        Arc::strong_count(&self.open) > 1
+    /// Returns a 503 if this gateway accepts no connections, or no more.
+    pub(super) fn check_open(&self) -> Result<(), Failure> {
+        self.inlets().map(drop)
     }
 
-    /// Returns a channel that changes when a connection is opened.
-    pub(super) fn opened(&self) -> watch::Receiver<()> {
-        self.opened.subscribe()
-    }
-
-    /// Returns true if this gateway holds connections at all.
-    pub(crate) fn is_enabled(&self) -> bool {
-        self.inlets.is_some()
-    }
-}
-
-impl Gateway {
     /// Opens a connection for a user. 503 if this gateway holds no connections, if it stops, or if its entrance does not admit
     /// the connection.
-    pub(crate) async fn open_connection(
+    pub(crate) async fn open(
         &self,
         client: Client,
-        holder: Holder,
+        principal: Principal,
         user: &str,
         last: Option<&str>,
         busy: Option<idle::Request>,
     ) -> Result<OpenConnection, Failure> {
-        let Some(inlets) = &self.realtime.inlets else {
-            let message = "this gateway serves no live connections; connect to another one";
-            return Err(Failure::unavailable(message, "gateway.realtime is false"));
-        };
-        if self.stopping.is_cancelled() {
-            return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
-        }
+        let inlets = self.inlets()?;
         let app = client.app;
-        let admission = self.realtime.entrance.admit(&client, &holder).ok_or_else(full)?;
-        let open = Arc::clone(&self.realtime.open);
-        let connection = OpenConnection(Arc::new(Connection::new(client, admission, open, busy)));
-        self.realtime.opened.send_replace(());
-        let owner = database(self.store.inbox().inbox_owner(app, user)).await?;
+        let admission = self.entrance.admit(&client, &principal).ok_or_else(full)?;
+        let connection = Connection::new(client, admission, self.usage.begin(), busy);
+        let connection = OpenConnection(Arc::new(connection));
+        let owner = database(self.sources.store.inbox().inbox_owner(app, user)).await?;
         let entered = match owner {
             Some(owner) => {
                 let start = match last.map(Moment::parse) {
@@ -131,10 +98,9 @@ impl Gateway {
                     Some(None) => Start::Lost,
                     Some(Some(moment)) => Start::After(moment),
                 };
-                let number = partition(app, owner.user, self.realtime.partitions);
                 let arrival = Arrival { connection: Arc::clone(&connection.0), user: owner.user, start };
-                let feed = inlets.feeds.get(number as usize);
-                let feed = feed.ok_or_else(|| Failure::Defect(format!("no feed of partition {number}")))?;
+                let feed = inlets.feeds.of(&arrival);
+                let feed = feed.ok_or_else(|| Failure::Defect("a partition has no feed".to_owned()))?;
                 wait(feed.send(arrival)).await.map(|sent| sent.map_err(|_| ()))
             }
             None => {
@@ -150,23 +116,16 @@ impl Gateway {
         }
     }
 
-    /// Passes a connection to the feed of its user, who was created after the connection was opened. Returns false if the feed cannot
-    /// receive it now.
-    pub(super) fn leave_lobby(&self, connection: &Arc<Connection>, user: UserNumber) -> bool {
-        let number = partition(connection.client.app, user, self.realtime.partitions);
-        let feed = self.realtime.inlets.as_ref().and_then(|all| all.feeds.get(number as usize));
-        let arrival = Arrival { connection: Arc::clone(connection), user, start: Start::Created };
-        feed.is_some_and(|feed| feed.try_send(arrival).is_ok())
+    fn inlets(&self) -> Result<&Inlets, Failure> {
+        let Some(inlets) = &self.inlets else {
+            let message = "this gateway serves no live connections; connect to another one";
+            return Err(Failure::unavailable(message, "gateway.realtime is false"));
+        };
+        if self.sources.admission.stopping.is_cancelled() {
+            return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
+        }
+        Ok(inlets)
     }
-}
-
-/// Starts the feeds and the lobby, which run until `served` is cancelled.
-pub(crate) fn start(context: &Context, gateway: &Data<Gateway>, exits: Exits, served: &CancellationToken) {
-    for (number, arrivals) in (0..).zip(exits.feeds) {
-        let feed = Feed::new(gateway.clone().into_inner(), number, arrivals);
-        context.spawn("realtime feed", feed.run(served.clone()));
-    }
-    context.spawn("realtime lobby", lobby::run(gateway.clone().into_inner(), exits.lobby, served.clone()));
 }
 
 /// Creates a 503 for a connection that cannot be opened now.
@@ -174,8 +133,8 @@ fn full() -> Failure {
     Failure::Full { seconds: 1 + jittered(9) }
 }
 
-/// Returns a random number of seconds up to `most`, so that clients do not all connect again at once.
-pub(crate) fn jittered(most: u64) -> u64 {
-    let seconds = clock::random() * (most + 1) as f64;
-    (seconds as u64).min(most)
+/// Returns the path of a URL; empty if it has none.
+fn path_of(url: &str) -> &str {
+    let host = url.split_once("://").map_or(url, |(_, host)| host);
+    host.find('/').and_then(|path| host.get(path..)).unwrap_or_default()
 }

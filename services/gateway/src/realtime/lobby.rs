@@ -9,10 +9,10 @@ use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, interval};
 use tokio_util::sync::CancellationToken;
 
-use crate::gateway::Gateway;
+use crate::realtime::arrival::{Arrival, Feeds, Start};
 use crate::realtime::connection::Connection;
 use crate::realtime::crowd::make_room;
-use crate::realtime::hub::jittered;
+use crate::realtime::sources::{Sources, jittered};
 use crate::realtime::update::{ByeReason, Kind, Update};
 
 /// Interval between two searches for the users. A user that is created may miss updates for this time.
@@ -40,13 +40,14 @@ type Lobby = HashMap<(AppId, String), Vec<Arc<Connection>>>;
 
 /// Answers connections with empty counters, and passes them on when their user exists. Runs until `served` is cancelled.
 pub(crate) async fn run(
-    gateway: Arc<Gateway>,
+    sources: Arc<Sources>,
+    feeds: Feeds,
     mut arrivals: mpsc::Receiver<Waiting>,
     served: CancellationToken,
 ) -> anyhow::Result<()> {
     let mut lobby = Lobby::new();
     let mut search = interval(SEARCH);
-    let stopping = gateway.stopping.clone();
+    let stopping = sources.admission.stopping.clone();
     loop {
         tokio::select! {
             () = served.cancelled() => return Ok(()),
@@ -58,7 +59,7 @@ pub(crate) async fn run(
                 let Some(arrived) = arrived else { return Ok(()) };
                 enter(&mut lobby, arrived);
             }
-            _ = search.tick(), if !lobby.is_empty() => pass_on(&gateway, &mut lobby).await,
+            _ = search.tick(), if !lobby.is_empty() => pass_on(&sources, &feeds, &mut lobby).await,
         }
     }
 }
@@ -74,14 +75,14 @@ fn enter(lobby: &mut Lobby, Waiting { connection, user }: Waiting) {
 }
 
 /// Passes the connections on whose users exist now, and removes those that have ended.
-async fn pass_on(gateway: &Gateway, lobby: &mut Lobby) {
+async fn pass_on(sources: &Sources, feeds: &Feeds, lobby: &mut Lobby) {
     tend(lobby, Instant::now());
     let users: Vec<_> = lobby.keys().cloned().collect();
     for some in users.chunks(USERS) {
-        match gateway.store.inbox().inbox_owners(some).await {
+        match sources.store.inbox().inbox_owners(some).await {
             Ok(owners) => {
                 for (app, name, user) in owners {
-                    leave(gateway, lobby, &(app, name), user);
+                    leave(feeds, lobby, &(app, name), user);
                 }
             }
             Err(error) => {
@@ -107,11 +108,17 @@ fn tend(lobby: &mut Lobby, now: Instant) {
 }
 
 /// Passes the connections of a user on. Those that the feed cannot receive now are passed on later.
-fn leave(gateway: &Gateway, lobby: &mut Lobby, name: &(AppId, String), user: UserNumber) {
+fn leave(feeds: &Feeds, lobby: &mut Lobby, name: &(AppId, String), user: UserNumber) {
     if let Some(connections) = lobby.get_mut(name) {
-        connections.retain(|connection| !gateway.leave_lobby(connection, user));
+        connections.retain(|connection| !pass(feeds, connection, user));
         if connections.is_empty() {
             lobby.remove(name);
         }
     }
+}
+
+/// Passes a connection to the feed of its user. Returns false if the feed cannot receive it now.
+fn pass(feeds: &Feeds, connection: &Arc<Connection>, user: UserNumber) -> bool {
+    let arrival = Arrival { connection: Arc::clone(connection), user, start: Start::Created };
+    feeds.of(&arrival).is_some_and(|feed| feed.try_send(arrival).is_ok())
 }

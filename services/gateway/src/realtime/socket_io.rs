@@ -9,13 +9,14 @@ pub(crate) mod session;
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Payload};
 use actix_web::{HttpRequest, HttpResponse};
+use fairness::principal::Principal;
 use serde::Serialize;
+use web::failure::Failure;
+use web::peer;
+use web::query::Query;
+use web::stranger::Stranger;
 
-use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::query::Query;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
+use crate::realtime::Hub;
 use crate::realtime::socket_io::session::Session;
 use crate::realtime::web_socket;
 
@@ -57,11 +58,11 @@ const WRONG_VERSION: EngineRefusal = EngineRefusal { code: 5, message: "Unsuppor
 )]
 pub(crate) async fn open(
     request: HttpRequest,
-    gateway: Data<Gateway>,
+    hub: Data<Hub>,
+    _: Stranger,
     query: Query,
     payload: Payload,
 ) -> Result<HttpResponse, Failure> {
-    gateway.admit_stranger(&request, Holder::stranger(Peer::of_request(&request))).await?;
     let mut problems = Vec::new();
     if query.text("transport", &mut problems).as_deref() != Some("websocket") {
         return Ok(refused(&TRANSPORT_UNKNOWN));
@@ -69,21 +70,15 @@ pub(crate) async fn open(
     if query.text("EIO", &mut problems).as_deref() != Some("4") {
         return Ok(refused(&WRONG_VERSION));
     }
-    if !gateway.realtime.is_enabled() {
-        let message = "this gateway serves no live connections; connect to another one";
-        return Err(Failure::unavailable(message, "gateway.realtime is false"));
-    }
-    if gateway.stopping.is_cancelled() {
-        return Err(Failure::unavailable("the gateway stops; connect again", "the process stops"));
-    }
-    let stranger = Holder::stranger(Peer::of_request(&request));
+    hub.check_open()?;
+    let stranger = Principal::stranger(peer::of_request(&request));
     let Some((response, incoming, outgoing)) =
-        web_socket::accept(&request, payload, &gateway.message_room, stranger)
+        web_socket::accept(&request, payload, &hub.message_room, stranger)
     else {
         return Ok(refused(&BAD_REQUEST));
     };
-    let session = Session::new(request, gateway.clone(), outgoing);
-    gateway.sockets.spawn_local(session.run(incoming));
+    let session = Session::new(request, hub.clone(), outgoing);
+    hub.sockets.spawn_local(session.run(incoming));
     Ok(response)
 }
 

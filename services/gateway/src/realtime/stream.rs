@@ -10,13 +10,13 @@ use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use actix_web::web::{Bytes, Data};
 use actix_web::{HttpRequest, HttpResponse};
 use tokio::time::{Sleep, sleep};
+use web::accept;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::idle;
+use web::query::Query;
 
-use crate::gateway::Gateway;
-use crate::http::accept;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::query::Query;
-use crate::http::shares::idle;
+use crate::realtime::Hub;
 use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, with_query};
 use crate::realtime::update::Update;
@@ -47,16 +47,16 @@ const RETRY: &str = "retry: 3000\n\n";
 )]
 pub(crate) async fn open(
     request: HttpRequest,
-    gateway: Data<Gateway>,
+    hub: Data<Hub>,
     method: Method,
     handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
-    let headers = with_query(&request, &gateway, &query)?;
+    let headers = with_query(&request, &hub.sources.access, &query)?;
     let in_query = query.text("lastEventId", &mut problems);
     query.text("deviceId", &mut problems);
-    let (client, holder, user) = caller(&request, &headers, Transport::EventStream).await?;
+    let (client, principal, user) = caller(&request, &headers, Transport::EventStream).await?;
     query.finish(handling, &mut problems);
     valid_or_problems(Some(()), problems)?;
     accept::check_event_stream(&request)?;
@@ -70,9 +70,8 @@ pub(crate) async fn open(
     if method == Method::HEAD {
         return Ok(response.finish());
     }
-    let connection = gateway
-        .open_connection(client, holder, &user, last.as_deref(), idle::Request::begin(&request))
-        .await?;
+    let connection =
+        hub.open(client, principal, &user, last.as_deref(), idle::Request::begin(&request)).await?;
     let body = EventStream { connection, text: RETRY.to_owned(), pause: None };
     response.message_body(BoxBody::new(body)).map_err(|error| Failure::Defect(error.to_string()))
 }

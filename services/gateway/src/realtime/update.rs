@@ -8,8 +8,8 @@ use domain::{ItemId, SendId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use store::inbox::list::InboxItem;
+use web::failure::Failure;
 
-use crate::http::failure::Failure;
 use crate::inbox::notification::Notification;
 
 /// Maximum size in bytes of a notification in an update. A client fetches a larger notification.

@@ -11,14 +11,14 @@ use actix_http::ws::handshake;
 use actix_web::body::BoxBody;
 use actix_web::web::Payload;
 use actix_web::{HttpRequest, HttpResponse};
+use fairness::principal::Principal;
+use fairness::quota::Quota;
 
 pub use self::frames::MAX_FRAME;
 pub(super) use self::frames::Message;
 pub(super) use self::incoming::{Ended, Incoming};
 pub use self::outgoing::MAX_UNREAD;
 pub(super) use self::outgoing::Outgoing;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::room::Room;
 
 /// Limit, in KiB, on the memory of all messages of which only a part has arrived.
 pub const MESSAGE_ROOM: usize = 16 * 1024;
@@ -28,12 +28,12 @@ pub const MESSAGE_ROOM: usize = 16 * 1024;
 pub(super) fn accept(
     request: &HttpRequest,
     payload: Payload,
-    room: &Room,
-    holder: Holder,
+    room: &Quota,
+    principal: Principal,
 ) -> Option<(HttpResponse, Incoming, Outgoing)> {
     let mut answer = handshake(request.head()).ok()?;
     let (outgoing, body) = outgoing::queue();
     let answer = answer.message_body(BoxBody::new(body)).ok()?;
-    let incoming = Incoming::new(request, payload, room.clone(), holder);
+    let incoming = Incoming::new(request, payload, room.clone(), principal);
     Some((answer.into(), incoming, outgoing))
 }

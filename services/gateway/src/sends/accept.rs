@@ -8,6 +8,8 @@ use actix_web::{HttpRequest, HttpResponse};
 use domain::request::Files;
 use domain::send::IdempotencyKey;
 use domain::{AppId, Digest, Envelope, Event, Lane, SendId, SendRequest};
+use fairness::principal::{Key, Proof};
+use fairness::waiting::at_callers_pace;
 use sabotage::CrashPoint;
 use serde::Serialize;
 use service_kit::{clock, metrics, trace};
@@ -15,17 +17,17 @@ use store::control::volume::VolumeQuota;
 use store::sends::idempotency::{Reservation, ReservedSend};
 use tokio::time::timeout;
 use utoipa::ToSchema;
+use web::body::Body;
+use web::database::database;
+use web::failure::Failure;
+use web::handling::Handling;
+use web::query::Query;
 
 use crate::access::caller::AppCaller;
-use crate::gateway::{Gateway, Repetition};
-use crate::http::body::Body;
-use crate::http::failure::Failure;
-use crate::http::handling::Handling;
-use crate::http::query::Query;
-use crate::http::shares::holder::{Key, Proof};
-use crate::http::waiting::{at_callers_pace, database};
+use crate::gateway::Gateway;
 use crate::openapi::send::SendBody;
 use crate::openapi::vocabulary::Uuid;
+use crate::publisher::Repetition;
 use crate::sends::dry_run::DryRun;
 use crate::sends::idempotency::Idempotency;
 use crate::sends::submission::{Submission, Wanted};
@@ -110,9 +112,9 @@ impl Gateway {
             }
         }
         let size = files.contents.iter().map(Vec::len).sum();
-        self.volumes.charge(app, VolumeQuota::Files, size, volume_limits, None)?;
+        self.publisher.volumes.charge(app, VolumeQuota::Files, size, volume_limits, None)?;
         if let Err(failure) = self.keep_files(app, send_id, &send, files).await {
-            self.volumes.release(app, VolumeQuota::Files, size);
+            self.publisher.volumes.release(app, VolumeQuota::Files, size);
             return Err(failure);
         }
         let lane = send.lane;
@@ -125,7 +127,7 @@ impl Gateway {
             trace: trace::current_traceparent(),
             event: Event::SendAccepted(send),
         };
-        self.append_send(lane, &accepted, repeats, volume_limits).await?;
+        self.publisher.append_send(lane, &accepted, repeats, volume_limits).await?;
         sabotage::reach(CrashPoint::AfterPublish);
         ::metrics::counter!(metrics::ACCEPTED, "lane" => lane.as_str()).increment(1);
         tracing::debug!(%send_id, %app, %lane, "accepted a send");

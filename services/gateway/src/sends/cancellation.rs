@@ -4,13 +4,13 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::Failure;
+use web::path_id::PathId;
 
 use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::path_id::PathId;
-use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Count, Uuid};
 
 /// Result of a cancellation.

@@ -7,8 +7,7 @@ use moka::future::Cache;
 use store::Store;
 use store::control::quota::Quota;
 use tokio::time::timeout;
-
-use crate::http::failure::Failure;
+use web::failure::Failure;
 
 /// Time for which a successful check is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);

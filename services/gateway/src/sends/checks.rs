@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use domain::send::TemplateRef;
 use domain::{AppId, Problem, SendRequest};
+use web::database::database;
+use web::failure::Failure;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::waiting::database;
 use crate::sends::submission::Submission;
 
 impl Gateway {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use actix_web::web;
+use actix_web::web::block;
 use domain::content::Object;
 use domain::plan::Decision;
 use domain::request::MAX_RECIPIENTS;
 use domain::send::Recipient;
 use domain::target::masked;
 use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
+use fairness::waiting::remaining_time;
 use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size, next_expansion};
 use serde::Serialize;
 use service_kit::clock;
@@ -18,12 +19,12 @@ use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use tokio::time::timeout;
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::Failure;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
 use crate::openapi::vocabulary::{self, Identifier};
 
-use crate::http::waiting::{database, remaining_time};
 use crate::sends::push_sizes::too_large;
 use crate::sends::shown_content::ShownContent;
 use crate::sends::submission::Submission;
@@ -123,7 +124,7 @@ impl Gateway {
             outcome.recipients += chunk.recipients().len();
             next = self.chunk_after(&chunk).await?;
             let click_url = click_url.clone();
-            let pairs = web::block(move || pairs(&chunk, before, &facts, click_url.as_deref(), until)).await;
+            let pairs = block(move || pairs(&chunk, before, &facts, click_url.as_deref(), until)).await;
             for pair in pairs.map_err(|error| Failure::Defect(error.to_string()))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);

@@ -6,10 +6,10 @@ use domain::overrides::PushOverride;
 use domain::{AppId, Channel, EmailAddress, Problem, SendRequest, allowed_senders, provider_override};
 use serde_json::Value;
 use store::control::provider::ProviderSummary;
+use web::database::database;
+use web::failure::Failure;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::waiting::database;
 
 impl Gateway {
     /// Returns the problems of `override` that depend on the app's providers: members that a provider's kind does not accept, senders

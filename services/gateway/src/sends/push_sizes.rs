@@ -5,9 +5,9 @@ use credentials::link::LinkError;
 use domain::content::{Content, InAppContent, PushContent};
 use domain::overrides::PushOverride;
 use domain::{Answer, AppId, Channel, Problem, SendId, SendRequest, UserNumber, mobile_push, web_push};
+use web::failure::Failure;
 
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
 
 impl Gateway {
     /// Returns a problem if the send selects push channels only, and its data fits into no push of any of them. With other

@@ -11,12 +11,12 @@ use service_kit::clock;
 use store::sends::status::RequestSummary;
 use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
+use web::database::database;
+use web::failure::Failure;
+use web::path_id::{PathId, no_such_request};
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::path_id::{PathId, no_such_request};
-use crate::http::waiting::database;
 use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
 
 /// Maximum time to wait until the dispatcher has written a request that was just accepted.

@@ -3,20 +3,20 @@
 use std::num::NonZeroU32;
 
 use actix_web::HttpRequest;
-use actix_web::web;
+use actix_web::web::block;
 use domain::request::{Files, InvalidRequest, SendRules, parse_send};
 use domain::{AppId, Problem, SendRequest};
+use fairness::waiting::at_callers_pace;
 use service_kit::clock;
+use web::admission::RequestApp;
+use web::body::{Body, MAX_BODY, is_large, too_large};
+use web::deprecation;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::query::Query;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::http::admission::RequestApp;
-use crate::http::body::{Body, MAX_BODY, is_large, too_large};
-use crate::http::deprecation;
-use crate::http::failure::{Failure, valid_or_problems};
-use crate::http::handling::Handling;
-use crate::http::query::Query;
-use crate::http::waiting::at_callers_pace;
 use crate::sends::idempotency::{Idempotency, digest, header_key};
 use crate::sends::volume::Limits;
 
@@ -65,7 +65,7 @@ impl Gateway {
         let rules = SendRules { now: clock::now(), strict: handling.strict };
         let read = move || (has_key.then(|| digest(&body)), parse_send(body, rules));
         let (body_hash, parsed) = if is_large(size) {
-            at_callers_pace(web::block(read)).await.map_err(|error| Failure::Defect(error.to_string()))?
+            at_callers_pace(block(read)).await.map_err(|error| Failure::Defect(error.to_string()))?
         } else {
             read()
         };

@@ -15,8 +15,7 @@ use store::Store;
 use store::control::volume::{Bytes, HOURS, HourVolume, VolumeQuota};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-
-use crate::http::failure::Failure;
+use web::failure::Failure;
 
 /// Interval at which gateways exchange their counts through the database.
 const INTERVAL: Duration = Duration::from_secs(1);

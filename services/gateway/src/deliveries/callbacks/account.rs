@@ -7,18 +7,20 @@ use domain::fields::MAX_IDENTIFIER;
 use domain::settings::SettingsReader;
 use domain::sms::keyword::AddedKeywords;
 use domain::{AppId, Channel};
+use fairness::principal::Principal;
+use fairness::waiting::continue_as;
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use store::control::provider::StoredProvider;
+use web::admission::Admission;
+use web::body::Body;
+use web::database::database;
+use web::failure::Failure;
+use web::peer;
 
 use super::{Callbacks, Signer, signature};
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::Failure;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::peer::Peer;
-use crate::http::waiting::{continue_as, database};
 
 const KIND: &str = "twilio";
 const SIGNATURE: &str = "x-twilio-signature";
@@ -55,15 +57,15 @@ impl Claim {
             request.headers().get(SIGNATURE).and_then(|value| signature::decode(value.as_bytes()));
         let url = public_url(&gateway.callbacks, request);
         let app = segment(request, APP).and_then(|app| app.parse::<AppId>().ok());
-        let peer = Peer::of_request(request);
+        let (admission, peer) = (Admission::of(request)?, peer::of_request(request));
         let (Some(signature), Some(url), Some(app), Some(provider)) =
             (signature, url, app, segment(request, PROVIDER))
         else {
-            gateway.admit_stranger(request, Holder::stranger(peer)).await?;
+            admission.admit_stranger(request, Principal::stranger(peer)).await?;
             return Err(unproven());
         };
-        let holder = Holder::callback(app, &provider, peer);
-        gateway.admit_stranger(request, holder).await?;
+        let principal = Principal::callback(app, &provider, peer);
+        admission.admit_stranger(request, principal).await?;
         let mut account = Account { app, provider, keywords: AddedKeywords::default() };
         let token = account.signer(gateway).await?.map(|Signer { token, keywords }| {
             account.keywords = keywords;
@@ -81,7 +83,7 @@ impl Claim {
         if self.token.is_none() || !is_valid {
             return Err(unproven());
         }
-        continue_as(Holder::backend(self.account.app));
+        continue_as(Principal::backend(self.account.app));
         Ok((self.account, fields))
     }
 }

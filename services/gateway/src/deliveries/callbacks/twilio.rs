@@ -8,12 +8,12 @@ use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
 use service_kit::{clock, metrics};
+use web::body::Body;
+use web::database::database;
+use web::failure::Failure;
 
 use super::account::{Account, Claim, subject};
 use crate::gateway::Gateway;
-use crate::http::body::Body;
-use crate::http::failure::Failure;
-use crate::http::waiting::database;
 use crate::openapi::callback::{TwilioMessage, TwilioStatus};
 
 /// Reports the status of a message.

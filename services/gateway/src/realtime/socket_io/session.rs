@@ -6,19 +6,19 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use actix_web::web::Data;
 use actix_web::{HttpRequest, ResponseError as _};
 use credentials::secrets::sha256;
+use fairness::principal::Principal;
 use serde::{Deserialize, Serialize};
 use service_kit::clock;
 use tokio::time::{Duration, Instant, interval_at, sleep, timeout};
+use web::database::database;
+use web::failure::Failure;
+use web::headers::Credential;
+use web::idle;
+use web::peer;
+use web::query::Query;
 
 use super::packet::{self, PING_INTERVAL, PING_TIMEOUT, Packet};
-use crate::gateway::Gateway;
-use crate::http::failure::Failure;
-use crate::http::headers::Credential;
-use crate::http::query::Query;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::idle;
-use crate::http::shares::peer::Peer;
-use crate::http::waiting::database;
+use crate::realtime::Hub;
 use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, header};
 use crate::realtime::update::{ByeReason, Kind, Update};
@@ -87,7 +87,7 @@ impl From<Ended> for Closed {
 
 pub(super) struct Session {
     request: HttpRequest,
-    gateway: Data<Gateway>,
+    hub: Data<Hub>,
     outgoing: Outgoing,
     _busy: Option<idle::Request>,
 }
@@ -100,9 +100,9 @@ struct Client {
 }
 
 impl Session {
-    pub(super) fn new(request: HttpRequest, gateway: Data<Gateway>, outgoing: Outgoing) -> Session {
+    pub(super) fn new(request: HttpRequest, hub: Data<Hub>, outgoing: Outgoing) -> Session {
         let busy = idle::Request::begin(&request);
-        Session { request, gateway, outgoing, _busy: busy }
+        Session { request, hub, outgoing, _busy: busy }
     }
 
     /// Serves the connection until it ends.
@@ -133,8 +133,8 @@ impl Session {
         let connect = if payload.is_empty() { Ok(Connect::default()) } else { serde_json::from_str(payload) };
         let connect: Connect = connect.map_err(|_| CLOSED)?;
         // The same limits on waiting apply as to an HTTP request.
-        let room = self.gateway.waiting_room.clone();
-        let stranger = Holder::stranger(Peer::of_request(&self.request));
+        let room = self.hub.sources.admission.waiting_room.clone();
+        let stranger = Principal::stranger(peer::of_request(&self.request));
         match Box::pin(room.serve(stranger, self.open(&connect))).await {
             Ok((connection, user, origin)) => {
                 let client = Client { connection, namespace: namespace.to_owned(), user };
@@ -170,12 +170,12 @@ impl Session {
     /// Verifies the credentials and opens the connection. Returns it with its user and the start of its `pid`.
     async fn open(&self, connect: &Connect) -> Result<(OpenConnection, String, String), Failure> {
         let headers = self.credentials(connect)?;
-        let (client, holder, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
+        let (client, principal, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
         let origin = pid_origin(&client.api_key, &user);
         // A client that has received nothing yet has no offset, but may have missed something.
         let continues = connect.pid.as_ref().map(|pid| pid.len() == PID && pid.starts_with(&origin));
         let last = continues.map(|is_own| connect.offset.as_deref().filter(|_| is_own).unwrap_or_default());
-        let connection = self.gateway.open_connection(client, holder, &user, last, None).await?;
+        let connection = self.hub.open(client, principal, &user, last, None).await?;
         Ok((connection, user, origin))
     }
 
@@ -202,7 +202,7 @@ impl Session {
         for (name, credential) in CREDENTIALS {
             let value = query.text(name, &mut problems).filter(|value| !ABSENT.contains(&value.as_str()));
             if let Some(value) = value {
-                let (name, value) = header(&self.gateway, name, credential, &value)?;
+                let (name, value) = header(&self.hub.sources.access, name, credential, &value)?;
                 headers.insert(name, value);
             }
         }
@@ -218,7 +218,7 @@ impl Session {
     /// Returns true for the namespace `/`, and for the path of the public URL: a client whose base URL has a path uses the path
     /// as its namespace.
     fn is_inbox(&self, namespace: &str) -> bool {
-        let path = self.gateway.public_path.trim_matches('/');
+        let path = self.hub.public_path.trim_matches('/');
         let namespace = namespace.trim_matches('/');
         namespace.is_empty() || namespace == path
     }
@@ -287,7 +287,7 @@ impl Session {
             }
             Kind::Reset(_) => {
                 let owner =
-                    self.gateway.store.inbox().inbox_owner(client.connection.client.app, &client.user);
+                    self.hub.sources.store.inbox().inbox_owner(client.connection.client.app, &client.user);
                 // If the count cannot be read now, the next update shows it.
                 let Ok(Some(owner)) = database(owner).await else { return Ok(()) };
                 let event = packet::unseen_event(namespace, owner.counts.unseen, update.moment);

@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use actix_web::HttpRequest;
 use actix_web::web::{Bytes, Payload};
+use fairness::principal::Principal;
+use fairness::quota::{Lease, Quota};
 use futures_util::StreamExt as _;
+use web::inlet::Reading;
 
 use super::frames::{FrameError, FrameReader, Message};
-use crate::http::inlet::Reading;
-use crate::http::shares::holder::Holder;
-use crate::http::shares::room::{Place, Room};
 
 /// Size in bytes up to which an unfinished message is not charged to its peer.
 const FREE: usize = 4 * 1024;
@@ -45,20 +45,25 @@ pub(crate) struct Incoming {
     /// Bytes that have arrived and are not parsed yet.
     rest: Bytes,
     reader: FrameReader,
-    room: Room,
-    holder: Holder,
-    place: Option<Place>,
+    room: Quota,
+    principal: Principal,
+    place: Option<Lease>,
 }
 
 impl Incoming {
-    pub(super) fn new(request: &HttpRequest, payload: Payload, room: Room, holder: Holder) -> Incoming {
+    pub(super) fn new(
+        request: &HttpRequest,
+        payload: Payload,
+        room: Quota,
+        principal: Principal,
+    ) -> Incoming {
         Incoming {
             payload,
             reading: Reading::of(request),
             rest: Bytes::new(),
             reader: FrameReader::default(),
             room,
-            holder,
+            principal,
             place: None,
         }
     }
@@ -92,7 +97,7 @@ impl Incoming {
         let units = kept.div_ceil(1024);
         match &mut self.place {
             Some(place) => place.grow(units.saturating_sub(place.units())),
-            None => self.room.take(&self.holder, units).map(|place| self.place = Some(place)),
+            None => self.room.take(&self.principal, units).map(|place| self.place = Some(place)),
         }
         .map_err(|_| Ended::Crowded)
     }

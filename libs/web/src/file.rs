@@ -1,0 +1,98 @@
+//! Files that every caller gets, such as the OpenAPI document. Each is compressed once; answers share its bytes.
+
+use std::io::{self, Read as _, Write as _};
+
+use actix_web::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EntityTag, HeaderName, HeaderValue, IfNoneMatch,
+    VARY,
+};
+use actix_web::web::Bytes;
+use actix_web::{HttpMessage, HttpRequest, HttpResponse};
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+
+/// A file with its compressed form.
+pub struct File {
+    media: HeaderValue,
+    plain: Form,
+    /// The file in gzip; None if that is not smaller.
+    gzip: Option<Form>,
+}
+
+struct Form {
+    bytes: Bytes,
+    tag: EntityTag,
+}
+
+impl File {
+    /// Compresses a file of the media type `media`.
+    pub fn new(media: &'static str, bytes: impl Into<Bytes>) -> io::Result<File> {
+        let bytes = bytes.into();
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&bytes)?;
+        Ok(File::of(HeaderValue::from_static(media), bytes, encoder.finish()?.into()))
+    }
+
+    /// Creates a file from its gzip form.
+    pub fn from_gzip(media: &str, gzip: &[u8]) -> io::Result<File> {
+        let mut bytes = Vec::new();
+        GzDecoder::new(gzip).read_to_end(&mut bytes)?;
+        Ok(File::of(media_type(media)?, bytes.into(), Bytes::copy_from_slice(gzip)))
+    }
+
+    /// Compresses a file whose media type is known only at run time.
+    pub fn with_media(media: &str, bytes: &[u8]) -> io::Result<File> {
+        let mut file = File::new("application/octet-stream", Bytes::copy_from_slice(bytes))?;
+        file.media = media_type(media)?;
+        Ok(file)
+    }
+
+    fn of(media: HeaderValue, plain: Bytes, gzip: Bytes) -> File {
+        let digest = credentials::secrets::sha256(&plain);
+        let name: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
+        let is_smaller = gzip.len() < plain.len();
+        let gzip = Form { bytes: gzip, tag: EntityTag::new_strong(format!("{name}-gzip")) };
+        let plain = Form { bytes: plain, tag: EntityTag::new_strong(name) };
+        File { media, plain, gzip: is_smaller.then_some(gzip) }
+    }
+
+    /// Answers with the file in a form that the caller accepts, or with a 304 if the caller already has this form.
+    pub fn answer(&self, request: &HttpRequest, headers: &[(HeaderName, &'static str)]) -> HttpResponse {
+        let gzip = self.gzip.as_ref().filter(|_| accepts_gzip(request));
+        let form = gzip.unwrap_or(&self.plain);
+        let is_known = match request.get_header::<IfNoneMatch>() {
+            Some(IfNoneMatch::Any) => true,
+            Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(&form.tag)),
+            None => false,
+        };
+        let mut response = if is_known { HttpResponse::NotModified() } else { HttpResponse::Ok() };
+        for (name, value) in headers {
+            response.insert_header((name.clone(), HeaderValue::from_static(value)));
+        }
+        response.insert_header((ETAG, form.tag.to_string())).append_header((VARY, ACCEPT_ENCODING.as_str()));
+        if is_known {
+            return response.finish();
+        }
+        if gzip.is_some() {
+            response.insert_header((CONTENT_ENCODING, "gzip"));
+        }
+        response.insert_header((CONTENT_TYPE, self.media.clone())).body(form.bytes.clone())
+    }
+}
+
+fn media_type(text: &str) -> io::Result<HeaderValue> {
+    HeaderValue::from_str(text).map_err(io::Error::other)
+}
+
+/// Returns true if `Accept-Encoding` names gzip with a weight other than 0 (RFC 9110, section 12.5.3).
+fn accepts_gzip(request: &HttpRequest) -> bool {
+    let values = request.headers().get_all(ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+        let weight =
+            parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("q"));
+        is_gzip && !weight.is_some_and(|(_, weight)| weight.parse() == Ok(0.0))
+    })
+}

@@ -1,0 +1,28 @@
+//! How a server over HTTP reads requests, divides its capacity among their callers, and builds answers. It knows neither routes nor
+//! what they do.
+#![cfg_attr(not(test), warn(clippy::string_slice))]
+
+pub mod accept;
+pub mod admission;
+pub mod body;
+pub mod call;
+pub mod connections;
+pub mod cors;
+pub mod cursor;
+pub mod database;
+pub mod deprecation;
+pub mod failure;
+pub mod file;
+pub mod handling;
+pub mod headers;
+pub mod idle;
+pub mod inlet;
+pub mod limits;
+pub mod path_id;
+pub mod peer;
+pub mod query;
+pub mod slow_reader;
+pub mod status_body;
+pub mod stranger;
+pub mod structure;
+pub mod trailing_slash;

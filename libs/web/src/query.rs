@@ -1,0 +1,131 @@
+//! The query string, read parameter by parameter.
+
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::future::{Ready, ready};
+use std::ops::RangeInclusive;
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest};
+use domain::Problem;
+use percent_encoding::percent_decode_str;
+
+use crate::failure::Failure;
+use crate::handling::Handling;
+
+/// Parameters that belong to the credentials of a call. Every call accepts them, even with strict handling.
+const OF_CREDENTIALS: [&str; 1] = ["userIdentifier"];
+
+/// A query string. Each parameter is validated when it is read.
+pub struct Query {
+    request: HttpRequest,
+    /// Names of the parameters that the handler has read.
+    known: RefCell<Vec<&'static str>>,
+}
+
+impl FromRequest for Query {
+    type Error = Failure;
+    type Future = Ready<Result<Query, Failure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Query::of(request)))
+    }
+}
+
+impl Query {
+    pub fn of(request: &HttpRequest) -> Query {
+        Query { request: request.clone(), known: RefCell::default() }
+    }
+
+    /// Reads a text; None if the parameter is missing, empty or invalid. An invalid parameter adds a problem.
+    pub fn text(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
+        self.value(name, problems).filter(|text| !text.is_empty())
+    }
+
+    /// Reads a whole number; None if the parameter is missing. A value that is not a number within `range` adds a problem.
+    pub fn number(
+        &self,
+        name: &'static str,
+        range: RangeInclusive<i64>,
+        problems: &mut Vec<Problem>,
+    ) -> Option<i64> {
+        let text = self.value(name, problems)?;
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = digits.then(|| text.parse().ok()).flatten().filter(|number| range.contains(number));
+        if number.is_none() {
+            let (least, most) = range.into_inner();
+            let message = format!("{name} must be a whole number from {least} to {most}");
+            problems.push(Problem::new(name, "invalid_number", message));
+        }
+        number
+    }
+
+    /// Reads `true` or `false`; None if the parameter is missing or empty. Any other value adds a problem.
+    pub fn flag(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<bool> {
+        self.one_of(name, &[("true", true), ("false", false)], problems)
+    }
+
+    /// Reads one of the names in `values`, and returns the value paired with that name. None if the parameter is missing or
+    /// empty. Any other name adds a problem.
+    pub fn one_of<T: Copy>(
+        &self,
+        name: &'static str,
+        values: &[(&str, T)],
+        problems: &mut Vec<Problem>,
+    ) -> Option<T> {
+        let text = self.text(name, problems)?;
+        let found = values.iter().find(|(value, _)| *value == text);
+        if found.is_none() {
+            let names: Vec<_> = values.iter().map(|(value, _)| *value).collect();
+            let message = format!("{name} must be one of {}", names.join(", "));
+            problems.push(Problem::new(name, "unknown_value", message));
+        }
+        found.map(|(_, value)| *value)
+    }
+
+    /// Finishes reading. With strict handling, every parameter that the handler has not read adds a problem.
+    pub fn finish(&self, handling: Handling, problems: &mut Vec<Problem>) {
+        if !handling.strict {
+            return;
+        }
+        let known = [&OF_CREDENTIALS, self.known.borrow().as_slice()].concat();
+        for key in self.pairs().map(|(key, _)| key).filter(|key| !key.is_empty()) {
+            let name = decode(key).unwrap_or(Cow::Borrowed(key));
+            if !known.contains(&name.as_ref()) {
+                let message = format!("{name} is not a parameter of this call");
+                problems.push(Problem::new(name.as_ref(), "unknown_parameter", message));
+            }
+        }
+    }
+
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    }
+
+    /// Returns the decoded value; None if the parameter is missing. A parameter that is sent twice, is not UTF-8 or contains
+    /// U+0000 adds a problem.
+    fn value(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
+        self.known.borrow_mut().push(name);
+        let named = self.pairs().filter(|(key, _)| decode(key).is_some_and(|key| key == name));
+        let mut values = named.map(|(_, value)| value);
+        let value = decode(values.next()?);
+        let problem = if values.next().is_some() {
+            Problem::new(name, "repeated", format!("{name} must not be sent more than once"))
+        } else if value.as_deref().is_none_or(|value| value.contains('\0')) {
+            Problem::new(name, "invalid_character", format!("{name} must be UTF-8 without U+0000"))
+        } else {
+            return value.map(Cow::into_owned);
+        };
+        problems.push(problem);
+        None
+    }
+}
+
+fn decode(text: &str) -> Option<Cow<'_, str>> {
+    if text.contains('+') {
+        let spaced = text.replace('+', " ");
+        percent_decode_str(&spaced).decode_utf8().ok().map(|text| Cow::Owned(text.into_owned()))
+    } else {
+        percent_decode_str(text).decode_utf8().ok()
+    }
+}
