@@ -18,13 +18,17 @@ const MOST_FILES_OF_A_SEND: usize = 14;
 /// Maximum total number of lines in these files.
 const MOST_LINES_OF_A_SEND: usize = 3_500;
 /// Crates of the workspace that each library and tool may depend on.
-const EDGES: [(&str, &[&str]); 15] = [
+const EDGES: [(&str, &[&str]); 16] = [
     ("domain", &[]),
     ("sabotage", &[]),
     ("event-log", &["domain"]),
     ("store", &["domain", "sabotage"]),
     ("planning", &["domain", "store"]),
     ("credentials", &["domain", "store"]),
+    (
+        "operations",
+        &["credentials", "domain", "event-log", "fairness", "planning", "sabotage", "service-kit", "store"],
+    ),
     ("service-kit", &["credentials", "domain", "event-log", "store"]),
     ("worker", &["credentials", "domain", "event-log", "sabotage", "store", "service-kit"]),
     (
@@ -34,6 +38,7 @@ const EDGES: [(&str, &[&str]); 15] = [
             "domain",
             "event-log",
             "fairness",
+            "operations",
             "sabotage",
             "store",
             "planning",
@@ -42,7 +47,7 @@ const EDGES: [(&str, &[&str]); 15] = [
         ],
     ),
     ("fairness", &["domain"]),
-    ("web", &["credentials", "domain", "event-log", "fairness", "service-kit", "store"]),
+    ("web", &["credentials", "domain", "event-log", "fairness", "operations", "service-kit", "store"]),
     ("stand-ins", &["domain"]),
     ("local-servers", &[]),
     ("testkit", &["credentials", "domain", "event-log", "local-servers", "service-kit", "store"]),
@@ -50,8 +55,17 @@ const EDGES: [(&str, &[&str]); 15] = [
 ];
 
 /// Crates that a service may depend on. No service may depend on another.
-const SERVICE_EDGES: [&str; 8] =
-    ["credentials", "domain", "event-log", "sabotage", "store", "planning", "service-kit", "worker"];
+const SERVICE_EDGES: [&str; 9] = [
+    "credentials",
+    "domain",
+    "event-log",
+    "operations",
+    "sabotage",
+    "store",
+    "planning",
+    "service-kit",
+    "worker",
+];
 
 /// Third-party crates, each with the only crates of the workspace that may depend on it. This does not apply to test code and the
 /// crates of [`EXEMPT`].
@@ -77,6 +91,9 @@ const NOT_IN_DOMAIN: [&str; 10] = [
     "lettre",
     "rand",
 ];
+
+/// Crates that `operations` must not depend on, because commands, the API and the console all call it.
+const NOT_IN_OPERATIONS: [&str; 4] = ["actix-web", "clap", "hyper", "reqwest"];
 
 /// Crates that must not be in the dependency tree: the only TLS library is rustls, the only cryptography provider is aws-lc.
 const NOT_IN_THE_TREE: [&str; 4] = ["ring", "openssl-sys", "openssl", "native-tls"];
@@ -124,6 +141,11 @@ fn only_its_owner_depends_on_a_third_party_crate() {
         if package.name == "domain" {
             for used in package.uses.iter().filter(|used| NOT_IN_DOMAIN.contains(&used.as_str())) {
                 problems.push(format!("domain must not depend on {used}: pass the data as arguments"));
+            }
+        }
+        if package.name == "operations" {
+            for used in package.uses.iter().filter(|used| NOT_IN_OPERATIONS.contains(&used.as_str())) {
+                problems.push(format!("operations must not depend on {used}: leave it to the caller"));
             }
         }
     }

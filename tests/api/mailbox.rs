@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::Channel;
+use domain::{Actor, Channel};
 use serde_json::json;
 use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{SmtpSettings, SmtpStandIn};
@@ -32,7 +32,7 @@ impl Mailbox {
             secret: SecretChange::Remove,
             max_per_second: None,
         };
-        service.context.store.control().put_provider(app.id, provider, "test").await.unwrap();
+        service.context.store.control().put_provider(app.id, provider, &Actor::System).await.unwrap();
         service.context.serve("email", email::run);
         Mailbox { server }
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use credentials::{link, secrets};
 use domain::content::{InAppContent, Object};
 use domain::id::partition;
-use domain::{AppId, StreamName, UserNumber};
+use domain::{Actor, AppId, StreamName, UserNumber};
 use serde_json::{Value, json};
 use service_kit::{Config, Context};
 use store::control::app::{NewApp, NewSecret};
@@ -122,7 +122,7 @@ impl Service {
     pub(crate) async fn app(&self, name: &str) -> App {
         let (key, secret) = (name.to_owned(), format!("secret of {name}"));
         let new = NewApp { name, api_key: &key, development: true };
-        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         let digest = secrets::sha256(secret.as_bytes());
         let sealed = self.sealed(draft.id(), &secret);
         let id = draft.commit(NewSecret { digest: &digest, sealed: &sealed }).await.unwrap();
@@ -134,7 +134,9 @@ impl Service {
     pub(crate) async fn rotate(&self, app: &App, secret: &str, grace: Duration) -> App {
         let (digest, sealed) = (secrets::sha256(secret.as_bytes()), self.sealed(app.id, secret));
         let new = NewSecret { digest: &digest, sealed: &sealed };
-        assert!(self.context.store.control().rotate_secret(app.id, new, grace, "test").await.unwrap());
+        assert!(
+            self.context.store.control().rotate_secret(app.id, new, grace, &Actor::System).await.unwrap()
+        );
         App { secret: secret.to_owned(), ..app.clone() }
     }
 

@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use credentials::{secrets, signing};
-use domain::SigningAlgorithm;
+use domain::{Actor, SigningAlgorithm};
 use jsonwebtoken::crypto::sign;
 use jsonwebtoken::{Algorithm, EncodingKey};
 use secrecy::ExposeSecret;
@@ -26,7 +26,7 @@ impl Signer {
     pub(crate) async fn create(service: &Service, app: &App, algorithm: SigningAlgorithm) -> Signer {
         let (store, master_key) = (&service.context.store, &service.context.master_key);
         let created =
-            signing::create_key(store, master_key, app.id, algorithm, "test").await.unwrap().unwrap();
+            signing::create_key(store, master_key, app.id, algorithm, &Actor::System).await.unwrap().unwrap();
         let secret = created.secret.expose_secret().as_bytes();
         let (algorithm, key) = match algorithm {
             SigningAlgorithm::Rs256 => (Algorithm::RS256, EncodingKey::from_rsa_pem(secret).unwrap()),

@@ -1,6 +1,7 @@
 //! `tidings migrate`: can be repeated and run in two processes at once, and refuses settings that contradict the installation.
 
 use credentials::MasterKey;
+use domain::Actor;
 use local_servers::NatsServer;
 use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
@@ -92,8 +93,10 @@ async fn existing_apps_get_key_pairs_when_a_master_key_exists() {
     );
     let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    let draft =
-        store.control().create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    let draft = store
+        .control()
+        .create_app(NewApp { name: "shop", api_key: "key", development: false }, &Actor::System)
+        .await;
     let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
     let app = draft.unwrap().unwrap().commit(secret).await.unwrap();
     assert_eq!(servers.migrate_with(&[]).code, 0);
@@ -131,8 +134,10 @@ async fn a_master_key_is_created_once_and_never_if_sealed_secrets_exist() {
     let settings = Settings { url: servers.database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
     let sealed_with = MasterKey::load(&file).unwrap();
-    let draft =
-        store.control().create_app(NewApp { name: "shop", api_key: "key", development: false }, "test").await;
+    let draft = store
+        .control()
+        .create_app(NewApp { name: "shop", api_key: "key", development: false }, &Actor::System)
+        .await;
     draft.unwrap().unwrap().commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
     assert_eq!(migrate().code, 0, "migrate creates the app's keys");
     std::fs::remove_file(&file).unwrap();

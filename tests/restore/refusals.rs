@@ -18,6 +18,7 @@ const OF_BEFORE: &str =
     DROP TRIGGER audit_is_append_only ON audit;
     DROP FUNCTION refuse_audit_change;
     DROP INDEX audit_by_app;
+    ALTER TABLE audit DROP COLUMN actor_kind, DROP COLUMN before, DROP COLUMN after;
     ALTER TABLE delivery DROP CONSTRAINT delivery_status, RESET (fillfactor);
     ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;

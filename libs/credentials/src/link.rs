@@ -9,7 +9,7 @@ use aws_lc_rs::hmac;
 use aws_lc_rs::rand;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::{AppId, CategoryId, SendId, Timestamp, UserNumber};
+use domain::{Actor, AppId, CategoryId, SendId, Timestamp, UserNumber};
 use moka::future::Cache;
 use secrecy::ExposeSecret;
 use secrecy::zeroize::Zeroizing;
@@ -102,7 +102,7 @@ pub async fn rotate(
     master_key: &MasterKey,
     app: AppId,
     grace: Duration,
-    actor: &str,
+    actor: &Actor,
 ) -> Result<Option<i32>, LinkError> {
     Ok(store.control().rotate_link_key(app, &new_key(master_key, app)?, grace, actor).await?)
 }

@@ -6,7 +6,7 @@ use aws_lc_rs::rsa::{KeyPair as RsaKeyPair, KeySize};
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use domain::{AppId, SigningAlgorithm};
+use domain::{Actor, AppId, SigningAlgorithm};
 use secrecy::SecretString;
 use secrecy::zeroize::Zeroizing;
 use store::Store;
@@ -51,7 +51,7 @@ pub async fn create_key(
     master_key: &MasterKey,
     app: AppId,
     algorithm: SigningAlgorithm,
-    actor: &str,
+    actor: &Actor,
 ) -> Result<Option<CreatedKey>, SigningKeyError> {
     let kid = random_token("key_", KID_LENGTH)?;
     let (secret, verifier) = match algorithm {

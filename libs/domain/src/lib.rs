@@ -4,6 +4,8 @@
 //! as arguments, so that every decision can be tested and replayed.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+pub mod action;
+pub mod actor;
 mod channels;
 mod deliveries;
 mod digest;
@@ -14,6 +16,7 @@ pub mod fields;
 pub mod id;
 pub mod inbox;
 pub mod problem;
+pub mod role;
 mod sends;
 pub mod settings;
 mod signing_algorithm;
@@ -33,6 +36,8 @@ pub use directory::{device, profile, topic};
 pub use events::{event, stream};
 pub use sends::{content, content_ids, expansion, link, overrides, plan, request, send};
 
+pub use action::Action;
+pub use actor::{Actor, ActorKind};
 pub use channel::Channel;
 pub use delivery::{Reason, Status};
 pub use device::DeviceType;
@@ -44,6 +49,7 @@ pub use expansion::Expansion;
 pub use id::{AppId, CategoryId, DeliveryId, DeliveryIds, ItemId, SendId, TopicId, UserNumber};
 pub use outcome::{Answer, Outcome, TargetDeath};
 pub use problem::Problem;
+pub use role::Role;
 pub use route::Route;
 pub use send::{Lane, SendRequest};
 pub use signing_algorithm::SigningAlgorithm;

@@ -27,4 +27,9 @@ impl Peer {
             address => Peer(address),
         }
     }
+
+    /// Returns the IPv4 address, or the first address of the IPv6 network.
+    pub fn address(self) -> IpAddr {
+        self.0
+    }
 }

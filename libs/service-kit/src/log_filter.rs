@@ -4,7 +4,7 @@ use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
 /// Names of this workspace's crates, as they appear in the targets of log events. `tidings` also covers the programs
 /// (`tidings_gateway` and so on). An architecture test compares this list with the workspace.
-pub const OWN: [&str; 22] = [
+pub const OWN: [&str; 23] = [
     "credentials",
     "dispatcher",
     "domain",
@@ -15,6 +15,7 @@ pub const OWN: [&str; 22] = [
     "inbox",
     "local_servers",
     "mobile_push",
+    "operations",
     "planning",
     "sabotage",
     "service_kit",

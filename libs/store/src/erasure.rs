@@ -14,14 +14,14 @@ pub use passes::Pass;
 
 use std::collections::{HashMap, HashSet};
 
-use domain::{AppId, Digest, Timestamp, UserNumber};
+use domain::{Action, Actor, AppId, Digest, Timestamp, UserNumber};
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
-use crate::{Erasures, Error, database::audit};
+use crate::{Erasures, Error, database::audit::AuditEntry};
 
 /// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
@@ -129,10 +129,10 @@ impl Erasure {
     /// # Errors
     /// Returns an error if the database fails. The user may still have been erased. If the caller repeats the erasure, it
     /// then finds no user.
-    pub async fn commit(mut self, timer: &NewTimer, actor: &str) -> Result<(), Error> {
+    pub async fn commit(mut self, timer: &NewTimer, actor: &Actor) -> Result<(), Error> {
         // The audit log contains no personal data, so it names the user by number.
         let subject = format!("user {}", self.user);
-        audit::record(&mut self.transaction, self.app, actor, "user.erase", &subject).await?;
+        AuditEntry::new(self.app, actor, Action::UserErase, &subject).write(&mut self.transaction).await?;
         timer::insert(&mut self.transaction, std::slice::from_ref(timer)).await?;
         self.transaction.commit().await?;
         Ok(())

@@ -7,10 +7,10 @@ mod outgoing;
 use std::time::Duration;
 
 use domain::webhook::WebhookEvent;
-use domain::{AppId, Timestamp};
+use domain::{Action, Actor, AppId, Timestamp};
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::{Error, Webhooks, database::audit};
+use crate::{Error, Webhooks, database::audit::AuditEntry};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
@@ -142,7 +142,7 @@ impl Webhooks<'_> {
     /// # Errors
     /// Returns an error if the database fails. The endpoint may then be disabled, and some of its messages removed. The
     /// caller can repeat the call to continue.
-    pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &str) -> Result<bool, Error> {
+    pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &Actor) -> Result<bool, Error> {
         sqlx::query!(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
              WHERE app_id = $1 AND id = $2 AND disabled_at IS NULL",
@@ -161,7 +161,9 @@ impl Webhooks<'_> {
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(url) = url else { return Ok(false) };
-        audit::record(&mut transaction, app, actor, "webhook.remove", &audited(id, &url)).await?;
+        AuditEntry::new(app, actor, Action::WebhookRemove, &audited(id, &url))
+            .write(&mut transaction)
+            .await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -178,7 +180,7 @@ impl Webhooks<'_> {
         endpoint: i64,
         sealed: &[u8],
         grace: Duration,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let url = sqlx::query_scalar!(
@@ -205,7 +207,8 @@ impl Webhooks<'_> {
         .execute(&mut *transaction)
         .await?;
         insert_secret(&mut transaction, app, endpoint, sealed).await?;
-        audit::record(&mut transaction, app, actor, "webhook.secret.rotate", &audited(endpoint, &url))
+        AuditEntry::new(app, actor, Action::WebhookSecretRotate, &audited(endpoint, &url))
+            .write(&mut transaction)
             .await?;
         transaction.commit().await?;
         Ok(true)
@@ -240,11 +243,12 @@ impl EndpointDraft {
     ///
     /// # Errors
     /// Returns an error and changes nothing if the database fails.
-    pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &str) -> Result<(), Error> {
+    pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &Actor) -> Result<(), Error> {
         if let Some(sealed) = sealed {
             insert_secret(&mut self.transaction, self.app, self.id, sealed).await?;
         }
-        audit::record(&mut self.transaction, self.app, actor, "webhook.set", &audited(self.id, &self.url))
+        AuditEntry::new(self.app, actor, Action::WebhookSet, &audited(self.id, &self.url))
+            .write(&mut self.transaction)
             .await?;
         self.transaction.commit().await?;
         Ok(())

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::event::bundle;
-use domain::{AppId, Envelope, StreamName};
+use domain::{Actor, AppId, Envelope, StreamName};
 use event_log::Message;
 use service_kit::{Config, Context};
 use sqlx::PgPool;
@@ -49,7 +49,7 @@ impl Installation {
     /// Creates an app with the relaxed rules for development. The app's name is also its API key and the digest of its secret.
     pub async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
-        let draft = self.context.store.control().create_app(new, "test").await.unwrap().unwrap();
+        let draft = self.context.store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 

@@ -38,6 +38,7 @@ pub fn behind(trusted: &[Network], socket: Option<SocketAddr>, headers: &HeaderM
         (one, other) => one.or(other).flatten().map_or(direct, Peer::of),
     }
 }
+
 /// Returns the rightmost address that is not a trusted proxy, or the leftmost address if all are trusted proxies. None if that
 /// address, or one to its right, is malformed. Addresses further left are ignored, because the client may have written them.
 fn first_untrusted(

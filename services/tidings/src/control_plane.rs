@@ -7,7 +7,7 @@ use anyhow::Context;
 use credentials::MasterKey;
 use credentials::Security;
 use credentials::secrets::foreign;
-use domain::AppId;
+use domain::{Actor, AppId};
 use event_log::EventLog;
 use service_kit::{Config, ServerUrl, connections, installation};
 use store::control::app::App;
@@ -166,14 +166,14 @@ impl ControlPlane {
     }
 }
 
-/// Returns the name of the operator for the audit log. It is the account that called sudo; if sudo was not used, the
-/// account of the session, or else the account of the process.
-pub(crate) fn actor() -> String {
+/// Returns the operator for the audit log: the account that called sudo; if sudo was not used, the account of the session,
+/// or else the account of the process.
+pub(crate) fn actor() -> Actor {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
         (!account.is_empty()).then_some(account)
     });
-    format!("cli:{}", named.unwrap_or_else(account))
+    Actor::Cli(named.unwrap_or_else(account))
 }
 
 /// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most

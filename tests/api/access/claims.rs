@@ -1,6 +1,6 @@
 //! Claims of user tokens with values of another type, unit or place. Each refusal names the claim.
 
-use domain::SigningAlgorithm;
+use domain::{Actor, SigningAlgorithm};
 use serde_json::{Value, json};
 use store::control::switch::Switch;
 
@@ -52,7 +52,13 @@ async fn a_claim_of_another_type_is_named_with_the_type_that_was_sent() {
 #[tokio::test]
 async fn a_missing_or_empty_claim_is_named() {
     let (service, shop, signer) = start().await;
-    service.context.store.control().set_switches(shop.id, &[Switch::RequireExp(true)], "test").await.unwrap();
+    service
+        .context
+        .store
+        .control()
+        .set_switches(shop.id, &[Switch::RequireExp(true)], &Actor::System)
+        .await
+        .unwrap();
     for (claim, code) in [("sub", "invalid_token"), ("apiKey", "invalid_token"), ("exp", "invalid_token")] {
         for token in [without(claims(&shop, "ada"), claim), with(claims(&shop, "ada"), claim, Value::Null)] {
             let answer = list(&service, &signer.token(&token)).await;

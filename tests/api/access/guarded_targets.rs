@@ -1,5 +1,6 @@
 //! Apps with the setting `address-keys=guarded`: callers that have only the public key cannot change a user's targets.
 
+use domain::Actor;
 use serde_json::{Value, json};
 use store::control::switch::Switch;
 
@@ -17,7 +18,7 @@ pub(super) async fn guarded(service: &Service) -> App {
         .context
         .store
         .control()
-        .set_switches(shop.id, &[Switch::GuardAddresses(true)], "test")
+        .set_switches(shop.id, &[Switch::GuardAddresses(true)], &Actor::System)
         .await
         .unwrap();
     shop

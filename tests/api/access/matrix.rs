@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use domain::SigningAlgorithm;
+use domain::{Actor, SigningAlgorithm};
 use serde_json::{Value, json};
 use store::control::switch::Switch;
 
@@ -98,7 +98,7 @@ impl World {
             Switch::RequireExp(require_exp),
             Switch::RateLimit(NonZeroU32::new(1_000_000)),
         ];
-        assert!(service.context.store.control().set_switches(app.id, &set, "test").await.unwrap());
+        assert!(service.context.store.control().set_switches(app.id, &set, &Actor::System).await.unwrap());
         // Signatures need a secret that was created after the switch `hmac` was set, so rotate the secret.
         let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;
@@ -106,7 +106,13 @@ impl World {
         let hs = Signer::create(service, &app, SigningAlgorithm::Hs256).await;
         let revoked = Signer::create(service, &app, SigningAlgorithm::Es256).await;
         assert!(
-            service.context.store.control().revoke_signing_key(app.id, &revoked.kid, "test").await.unwrap()
+            service
+                .context
+                .store
+                .control()
+                .revoke_signing_key(app.id, &revoked.kid, &Actor::System)
+                .await
+                .unwrap()
         );
         let bank_key = Signer::create(service, &bank, SigningAlgorithm::Es256).await;
         World { app, rs, es, hs, revoked, bank, bank_key }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::SigningAlgorithm;
+use domain::{Actor, SigningAlgorithm};
 use store::control::app::NewSecret;
 use store::control::switch::Switch;
 
@@ -13,7 +13,7 @@ const LIST: &str = "GET /v3/notifications";
 const HOUR: Duration = Duration::from_secs(3600);
 
 async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(app.id, switches, &Actor::System).await.unwrap());
 }
 
 /// Creates an app that requires signatures. Rotates its secret, because signatures need a secret that was created after the
@@ -93,7 +93,7 @@ async fn new_keys_are_accepted_and_revoked_keys_refused_within_seconds() {
         "both keys are valid"
     );
 
-    service.context.store.control().revoke_signing_key(shop.id, &old.kid, "test").await.unwrap();
+    service.context.store.control().revoke_signing_key(shop.id, &old.kid, &Actor::System).await.unwrap();
     testkit::eventually(SOON, "the gateway refuses the old key", async || {
         let answer = list(&service, &shop, "Authorization", &tokens(&old)).await;
         (answer == refused("invalid_token")).then_some(())
@@ -170,7 +170,7 @@ async fn a_secret_that_cannot_be_opened_admits_no_caller_and_blocks_no_other_app
     let service = Service::start_with(Backing::Nothing).await;
     let shop = signing(&service).await;
     let damaged = NewSecret { digest: b"digest", sealed: b"sealed with a lost key" };
-    service.context.store.control().rotate_secret(shop.id, damaged, HOUR, "test").await.unwrap();
+    service.context.store.control().rotate_secret(shop.id, damaged, HOUR, &Actor::System).await.unwrap();
     let lost = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     let signer = Signer::create(&service, &shop, SigningAlgorithm::Hs256).await;
     service.run("UPDATE signing_key SET sealed = 'damaged' WHERE created_at = (SELECT min(created_at) FROM signing_key)").await;

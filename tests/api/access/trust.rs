@@ -1,7 +1,7 @@
 //! A token cannot be used for a user that it does not name, and users cannot write profile data that only the app's backend may
 //! write.
 
-use domain::{SigningAlgorithm, TemplateProfile, TokenSubject};
+use domain::{Actor, SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;
 use store::control::switch::Switch;
 use store::control::template::NewTemplate;
@@ -10,7 +10,7 @@ use crate::service::{App, Backing, Service};
 use crate::signer::{Signer, claims, with};
 
 async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.control().set_switches(app.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(app.id, switches, &Actor::System).await.unwrap());
 }
 
 #[tokio::test]
@@ -85,7 +85,7 @@ async fn templates_can_be_restricted_to_data_of_the_backend() {
         "message": "[{{ recipient.name }}{{ recipient.email }}]",
     }});
     let template = NewTemplate { identifier: "t", name: "t", category: None, channels: &channels };
-    service.context.store.control().put_template(shop.id, template, "test").await.unwrap();
+    service.context.store.control().put_template(shop.id, template, &Actor::System).await.unwrap();
     let profile = json!({"name": "your account is locked", "email": "a@b.example", "app": {"tier": "gold"}});
     service.by(&shop, "PUT /v3/users/ada").json(&profile).send().await.is(200);
     let send = json!({"notification": {"templateIdentifier": "t"}, "sendTo": {"recipients": ["ada"]}});

@@ -1,6 +1,6 @@
 //! Receipts and messages from people that arrive over SMPP.
 
-use domain::Channel;
+use domain::{Actor, Channel};
 use serde_json::{Value, json};
 use stand_ins::outbox::Outbox;
 use stand_ins::smsc::{Carrier, PersonMessage, ReceiptForm, ReceiptIds, SmscSettings, SmscStandIn};
@@ -39,7 +39,7 @@ async fn centre(service: &Service, app: &App, settings: SmscSettings) -> SmscSta
         settings: &settings,
         secret: SecretChange::Replace(&sealed),
     };
-    service.context.store.control().put_provider(app.id, provider, "test").await.unwrap();
+    service.context.store.control().put_provider(app.id, provider, &Actor::System).await.unwrap();
     centre
 }
 

@@ -1,6 +1,6 @@
 //! `/v3/callbacks/twilio/…`: signed reports about sent messages, and messages that users send.
 
-use domain::Channel;
+use domain::{Actor, Channel};
 use serde_json::{Value, json};
 use stand_ins::outbox::Outbox;
 use stand_ins::twilio::{TwilioSettings, TwilioStandIn, params, signature};
@@ -108,7 +108,7 @@ impl Service {
             settings: &settings,
             secret: SecretChange::Replace(&sealed),
         };
-        self.context.store.control().put_provider(app.id, provider, "test").await.unwrap();
+        self.context.store.control().put_provider(app.id, provider, &Actor::System).await.unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! `/v3/preferences`, and their effect on sends.
 
-use domain::Channel;
+use domain::{Actor, Channel};
 use serde_json::{Value, json};
 use store::control::provider::{NewProvider, SecretChange};
 use testkit::eventually;
@@ -201,7 +201,7 @@ async fn a_send_honours_what_the_user_turned_off() {
         secret: SecretChange::Remove,
         max_per_second: None,
     };
-    service.context.store.control().put_provider(shop.id, provider, "test").await.unwrap();
+    service.context.store.control().put_provider(shop.id, provider, &Actor::System).await.unwrap();
     let ada = json!({"identifier": "ada", "profile": {"email": "ada@example.com"}});
     service.by(&shop, "POST /v3/users").json(&ada).send().await.is(200);
     let orders = category(&service, &shop, "orders").await;

@@ -1,5 +1,6 @@
 //! `/v3/profile`: reading and merging.
 
+use domain::Actor;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -189,7 +190,7 @@ async fn guarded_addresses_can_be_written_only_with_a_proof() {
         .context
         .store
         .control()
-        .set_switches(shop.id, &[Switch::GuardAddresses(true)], "test")
+        .set_switches(shop.id, &[Switch::GuardAddresses(true)], &Actor::System)
         .await
         .unwrap();
     let mut start = json!({"email": "ada@example.com", "note": "eve@example.com"});

@@ -1,5 +1,6 @@
 //! Limits on the number of users, categories and devices, and paging of their lists.
 
+use domain::Actor;
 use std::num::NonZeroU32;
 
 use futures_util::{StreamExt, stream};
@@ -12,7 +13,7 @@ use crate::service::{App, Backing, SOON, Service};
 
 async fn limited(service: &Service, switches: &[Switch]) -> App {
     let shop = service.app("shop").await;
-    assert!(service.context.store.control().set_switches(shop.id, switches, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(shop.id, switches, &Actor::System).await.unwrap());
     shop
 }
 

@@ -1,5 +1,6 @@
 //! `/v3/topics`, and the subscriptions of users to topics.
 
+use domain::Actor;
 use std::num::NonZeroU32;
 
 use serde_json::{Value, json};
@@ -286,7 +287,7 @@ async fn topics_and_subscriptions_stay_within_their_quotas() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let limits = [Switch::MaxTopics(NonZeroU32::new(2)), Switch::MaxSubscriptions(NonZeroU32::new(2))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
     create_users(&service, &shop, &["ada", "bob", "eve"]).await;
     put(&service, &shop, "one", &json!({"open": true})).await;
     let both = json!({"add": ["ada", "bob"]});

@@ -1,7 +1,7 @@
 //! `/v3/devices/{deviceId}/webPushSubscription`, and the web push members in the answer to the connect call.
 
 use credentials::vapid;
-use domain::Channel;
+use domain::{Actor, Channel};
 use serde_json::{Value, json};
 use service_kit::clock;
 use store::control::provider::{NewProvider, SecretChange};
@@ -197,8 +197,12 @@ async fn connecting_returns_the_key_for_subscribing() {
         secret: SecretChange::Remove,
         max_per_second: None,
     };
-    store.control().put_provider(shop.id, provider, "test").await.unwrap();
+    store.control().put_provider(shop.id, provider, &Actor::System).await.unwrap();
     assert_eq!(connected().await, (json!(true), json!(key)));
-    store.control().put_provider(shop.id, NewProvider { enabled: false, ..provider }, "test").await.unwrap();
+    store
+        .control()
+        .put_provider(shop.id, NewProvider { enabled: false, ..provider }, &Actor::System)
+        .await
+        .unwrap();
     assert_eq!(connected().await, (json!(false), json!(key)));
 }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use domain::content::Object;
 use domain::event::{DeliverySettled, UserErased};
-use domain::{Channel, DeliveryId, Envelope, Event, Status, StreamName, UserNumber};
+use domain::{Actor, Channel, DeliveryId, Envelope, Event, Status, StreamName, UserNumber};
 use serde_json::{Value, json};
 use service_kit::clock;
 use store::control::switch::Switch;
@@ -75,7 +75,7 @@ async fn a_quota_of_bytes_is_shared_by_all_gateways_and_survives_their_restart()
     let mut service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let limits = [Switch::MaxSendMegabytes(NonZeroU32::new(1))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
     for _ in 0..2 {
         send(&service, &shop, &large_send()).await.is(202);
     }
@@ -100,7 +100,7 @@ async fn each_recipient_counts_and_so_do_files() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     let limits = [Switch::MaxSendMegabytes(NonZeroU32::new(2)), Switch::MaxFileMegabytes(NonZeroU32::new(1))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, "test").await.unwrap());
+    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
     let mut many = large_send();
     many["sendTo"]["recipients"] = json!(["a", "b", "c", "d", "e", "f"]);
     send(&service, &shop, &many).await.fails(429, "quota_reached");

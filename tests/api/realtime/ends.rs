@@ -1,5 +1,6 @@
 //! Ends of live connections: users, credentials and tokens that are no longer valid, and stopping gateways.
 
+use domain::Actor;
 use std::time::Duration;
 
 use serde_json::json;
@@ -39,9 +40,9 @@ async fn a_connection_ends_when_its_user_or_its_credentials_are_no_longer_valid(
     let (by_app, _) =
         Live::open_at(service.address, &[user_headers(&shop, "ada"), by_app.to_vec()].concat(), None).await;
     let control = service.context.store.control();
-    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System).await.unwrap());
     assert_eq!(unproven.ends().await, "credentials");
-    assert!(control.set_switches(shop.id, &[Switch::Disabled(true)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::Disabled(true)], &Actor::System).await.unwrap());
     assert_eq!(by_app.ends().await, "app_disabled");
 }
 
@@ -66,7 +67,7 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
     let service = Service::start().await;
     let control = service.context.store.control();
     let shop = service.app("shop").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], &Actor::System).await.unwrap());
     // Only a secret that was created after the switch `hmac` was set can sign.
     let shop = service.rotate(&shop, "first", Duration::ZERO).await;
     let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
@@ -88,13 +89,13 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
     let (of_secret, _) = Live::open_at(service.address, &by_secret(&shop), None).await;
     let (of_signature, _) = Live::open_at(service.address, &by_signature(&shop), None).await;
 
-    assert!(control.revoke_signing_key(shop.id, &signer.kid, "test").await.unwrap());
+    assert!(control.revoke_signing_key(shop.id, &signer.kid, &Actor::System).await.unwrap());
     assert_eq!(of_token.ends().await, "expired", "the client can get another token");
     let rotated = service.rotate(&shop, "second", Duration::ZERO).await;
     assert_eq!(of_secret.ends().await, "credentials");
     assert_eq!(of_signature.ends().await, "credentials");
     let (mut signed, _) = Live::open_at(service.address, &by_signature(&rotated), None).await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(false)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(false)], &Actor::System).await.unwrap());
     eventually(SOON, "the gateway needs no signature", async || {
         let list = service.of(&rotated, "ada", "GET /v3/notifications").send().await;
         (list.status == 200).then_some(())
@@ -108,7 +109,7 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
         signed.expect("notification.created").await;
     }
     let public = Live::open(&service, &rotated, "ada").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], &Actor::System).await.unwrap());
     assert_eq!(public.ends().await, "credentials");
     assert_eq!(
         signed.ends().await,

@@ -1,5 +1,6 @@
 //! Live updates over Socket.IO, with the library python-socketio and with frames that this test writes.
 
+use domain::Actor;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -169,7 +170,7 @@ async fn credentials_are_checked_as_for_calls_over_http() {
     refused(json!({"apiKey": "bank", "userId": "ada"}), Value::Null, "invalid_credentials").await;
     refused(json!({"apiKey": "shop"}), Value::Null, "user_required").await;
     let control = service.context.store.control();
-    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], "test").await.unwrap());
+    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System).await.unwrap());
     let secure = service.another_gateway().await;
     let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
     let token = |user: &str, exp| signer.token(&with(claims(&shop, user), "exp", json!(seconds(exp))));

@@ -1,5 +1,6 @@
 //! Live updates of an inbox as Server-Sent Events.
 
+use domain::Actor;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -286,7 +287,7 @@ async fn connections_are_limited_and_a_gateway_may_hold_none() {
     let app = service.app("small").await;
     let most = std::num::NonZeroU32::new(2);
     let limited = store::control::switch::Switch::RealtimeConnections(most);
-    service.context.store.control().set_switches(app.id, &[limited], "test").await.unwrap();
+    service.context.store.control().set_switches(app.id, &[limited], &Actor::System).await.unwrap();
     let lives = [opened(&app, "ada").await, opened(&app, "bob").await];
     service.of(&app, "cyd", "GET /v3/stream").send().await.fails(503, "unavailable");
     drop(lives);

@@ -1,6 +1,6 @@
 //! `POST /v3/notifications?dryRun=true`.
 
-use domain::{Lane, StreamName};
+use domain::{Actor, Lane, StreamName};
 use serde_json::{Value, json};
 use store::control::template::NewTemplate;
 
@@ -42,7 +42,7 @@ impl Service {
         channels: Value,
     ) {
         let template = NewTemplate { identifier, name: identifier, category, channels: &channels };
-        self.context.store.control().put_template(app.id, template, "test").await.unwrap();
+        self.context.store.control().put_template(app.id, template, &Actor::System).await.unwrap();
     }
 
     /// Waits until every send is dispatched.

@@ -1,5 +1,6 @@
 //! `POST /v3/notifications`.
 
+use domain::Actor;
 use serde_json::{Value, json};
 
 use crate::service::{Backing, SOON, Service, plain_send, titles};
@@ -128,7 +129,7 @@ async fn a_template_must_exist_and_is_not_cached() {
         category: None,
         channels: &channels,
     };
-    service.context.store.control().put_template(shop.id, template, "test").await.unwrap();
+    service.context.store.control().put_template(shop.id, template, &Actor::System).await.unwrap();
     service.by(&shop, SEND).json(&send("welcome")).send().await.is(202);
     let foreign = service.by(&bank, SEND).json(&send("welcome")).send().await;
     foreign.has_problems(&[("notification.templateIdentifier", "unknown_template")]);

@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use credentials::MasterKey;
 use credentials::link::{self, Link, Links, Purpose};
-use domain::{AppId, CategoryId, SendId, UserNumber};
+use domain::{Actor, AppId, CategoryId, SendId, UserNumber};
 use service_kit::clock;
 use sqlx::{Connection as _, PgConnection};
 use store::control::app::{NewApp, NewSecret};
@@ -28,8 +28,10 @@ async fn world() -> World {
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let mut apps = Vec::new();
     for name in ["shop", "bank"] {
-        let draft =
-            store.control().create_app(NewApp { name, api_key: name, development: true }, "test").await;
+        let draft = store
+            .control()
+            .create_app(NewApp { name, api_key: name, development: true }, &Actor::System)
+            .await;
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         apps.push(draft.unwrap().unwrap().commit(secret).await.unwrap());
     }
@@ -163,7 +165,7 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
         good
     };
     let rotate = async |grace| {
-        link::rotate(&world.store, &world.master_key, shop, grace, "test").await.unwrap().unwrap()
+        link::rotate(&world.store, &world.master_key, shop, grace, &Actor::System).await.unwrap().unwrap()
     };
     assert_eq!(rotate(Duration::from_secs(60)).await, 2);
     assert_eq!((good(shop).await, good(bank).await), (2, 2), "links stay valid during the grace period");
@@ -176,7 +178,8 @@ async fn a_rotation_revokes_the_links_of_one_app_after_its_grace() {
     assert_eq!(world.links().verify(&third).await.unwrap(), Some(of(shop)));
     link::create(&world.store, &world.master_key, shop).await.unwrap();
     assert_eq!(world.links().verify(&third).await.unwrap(), Some(of(shop)), "an app that has a key keeps it");
-    let nowhere = link::rotate(&world.store, &world.master_key, AppId(4711), Duration::ZERO, "test").await;
+    let nowhere =
+        link::rotate(&world.store, &world.master_key, AppId(4711), Duration::ZERO, &Actor::System).await;
     assert_eq!(nowhere.unwrap(), None);
 }
 

@@ -1,6 +1,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use credentials::{MasterKey, vapid};
+use domain::Actor;
 use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
 use testkit::Database;
@@ -35,8 +36,10 @@ async fn every_app_gets_one_pair_and_keeps_it() {
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let mut apps = Vec::new();
     for name in ["shop", "bank"] {
-        let draft =
-            store.control().create_app(NewApp { name, api_key: name, development: true }, "test").await;
+        let draft = store
+            .control()
+            .create_app(NewApp { name, api_key: name, development: true }, &Actor::System)
+            .await;
         let secret = NewSecret { digest: b"digest", sealed: b"sealed" };
         apps.push(draft.unwrap().unwrap().commit(secret).await.unwrap());
     }

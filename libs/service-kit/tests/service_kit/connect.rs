@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use credentials::{MasterKey, link};
-use domain::{Lane, StreamName};
+use domain::{Actor, Lane, StreamName};
 use event_log::{ConsumerSettings, Message};
 use local_servers::{NatsServer, Postgres};
 use service_kit::{Config, Context, connections};
@@ -114,7 +114,7 @@ async fn a_foreign_master_key_is_refused_with_both_ids() {
     let context = Context::connect(installation.config.clone()).await.unwrap();
     let right = context.master_key.id();
     let app = NewApp { name: "shop", api_key: "ak_shop", development: false };
-    let draft = context.store.control().create_app(app, "test").await.unwrap().unwrap();
+    let draft = context.store.control().create_app(app, &Actor::System).await.unwrap().unwrap();
     let app = draft.commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
     link::create(&context.store, &context.master_key, app).await.unwrap();
     Context::connect(installation.config.clone()).await.unwrap();

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use domain::problem::UnknownName;
-use domain::{AppId, TemplateProfile, Timestamp, TokenSubject};
+use domain::{Action, Actor, AppId, TemplateProfile, Timestamp, TokenSubject};
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::control::signing_key::{SigningKey, Verifier};
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// Selects apps with their valid secrets and their signing keys. The first argument is the `WHERE` or `ORDER BY` clause. The
 /// other arguments are the parameters of the clause.
@@ -186,7 +186,7 @@ impl Control<'_> {
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects the name or the key.
-    pub async fn create_app(self, app: NewApp<'_>, actor: &str) -> Result<Option<AppDraft>, Error> {
+    pub async fn create_app(self, app: NewApp<'_>, actor: &Actor) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         let id: Option<i64> = sqlx::query_scalar!(
             "INSERT INTO app (name, api_key, development) VALUES ($1, $2, $3)
@@ -198,7 +198,7 @@ impl Control<'_> {
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(id) = id.map(AppId) else { return Ok(None) };
-        audit::record(&mut transaction, id, actor, "app.create", app.name).await?;
+        AuditEntry::new(id, actor, Action::AppCreate, app.name).write(&mut transaction).await?;
         Ok(Some(AppDraft { transaction, id }))
     }
 
@@ -212,7 +212,7 @@ impl Control<'_> {
         app: AppId,
         secret: NewSecret<'_>,
         grace: Duration,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app, so that at most two secrets are valid.
@@ -232,7 +232,7 @@ impl Control<'_> {
         .execute(&mut *transaction)
         .await?;
         insert_secret(&mut transaction, app, secret).await?;
-        audit::record(&mut transaction, app, actor, "app.rotate-secret", &name).await?;
+        AuditEntry::new(app, actor, Action::AppRotateSecret, &name).write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(true)
     }

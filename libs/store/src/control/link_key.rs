@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use domain::AppId;
+use domain::{Action, Actor, AppId};
 use uuid::Uuid;
 
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// A key that encrypts or signs the tokens in an app's links.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl Control<'_> {
         app: AppId,
         sealed: &[u8],
         grace: Duration,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<Option<i32>, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes rotations of one app.
@@ -74,7 +74,9 @@ impl Control<'_> {
         sqlx::query!("DELETE FROM app_link_key WHERE app_id = $1 AND expires_at <= now()", app.0)
             .execute(&mut *transaction)
             .await?;
-        audit::record(&mut transaction, app, actor, "app.link-key.rotate", &version.to_string()).await?;
+        AuditEntry::new(app, actor, Action::LinkKeyRotate, &version.to_string())
+            .write(&mut transaction)
+            .await?;
         transaction.commit().await?;
         Ok(Some(version))
     }

@@ -1,8 +1,8 @@
 //! Keys that verify the bearer tokens of an app's users.
 
-use domain::{AppId, SigningAlgorithm, Timestamp};
+use domain::{Action, Actor, AppId, SigningAlgorithm, Timestamp};
 
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// Maximum number of keys of an app. The number is limited because a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
@@ -46,7 +46,7 @@ impl Control<'_> {
         self,
         app: AppId,
         key: NewSigningKey<'_>,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         // The row lock serializes creations for one app, so that the limit holds.
@@ -67,7 +67,7 @@ impl Control<'_> {
         sqlx::query!("INSERT INTO signing_key (app_id, kid, algorithm, public_key, sealed) VALUES ($1, $2, $3, $4, $5)", app.0, key.kid, key.algorithm.as_str(), public_key, sealed)
         .execute(&mut *transaction)
         .await?;
-        audit::record(&mut transaction, app, actor, "app.signing-key.create", key.kid).await?;
+        AuditEntry::new(app, actor, Action::SigningKeyCreate, key.kid).write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -76,7 +76,7 @@ impl Control<'_> {
     ///
     /// # Errors
     /// Returns an error, and does not remove the key, if the database fails.
-    pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &str) -> Result<bool, Error> {
+    pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &Actor) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let deleted = sqlx::query!("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2", app.0, kid)
             .execute(&mut *transaction)
@@ -84,7 +84,7 @@ impl Control<'_> {
         if deleted.rows_affected() == 0 {
             return Ok(false);
         }
-        audit::record(&mut transaction, app, actor, "app.signing-key.revoke", kid).await?;
+        AuditEntry::new(app, actor, Action::SigningKeyRevoke, kid).write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(true)
     }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::num::NonZeroU32;
 
-use domain::{AppId, TemplateProfile, TokenSubject};
+use domain::{Action, Actor, AppId, TemplateProfile, TokenSubject};
 use sqlx::PgConnection;
 
 use crate::directory::user::proof;
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// A switch of an app and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Control<'_> {
     /// # Errors
     /// Returns an error and changes no switch if the database fails or rejects a value. Also returns an error if the switches
     /// are set, but the unproven targets of some users have not ended; repeat the call.
-    pub async fn set_switches(self, app: AppId, switches: &[Switch], actor: &str) -> Result<bool, Error> {
+    pub async fn set_switches(self, app: AppId, switches: &[Switch], actor: &Actor) -> Result<bool, Error> {
         let demands_proofs =
             switches.iter().any(|switch| matches!(switch, Switch::SecureMode(true) | Switch::Hmac(true)));
         let mut transaction = self.0.begin().await?;
@@ -104,7 +104,7 @@ impl Control<'_> {
             if *switch == Switch::Hmac(false) {
                 forget_secrets(&mut transaction, app).await?;
             }
-            audit::record(&mut transaction, app, actor, "app.set", &switch.to_string()).await?;
+            AuditEntry::new(app, actor, Action::AppSet, &switch.to_string()).write(&mut transaction).await?;
         }
         transaction.commit().await?;
         if demands_proofs {

@@ -2,10 +2,10 @@
 
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
-use domain::{AppId, Timestamp};
-use serde_json::Value;
+use domain::{Action, Actor, AppId, Timestamp};
+use serde_json::{Value, json};
 
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// A version to add to a template.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ impl Control<'_> {
         self,
         app: AppId,
         template: NewTemplate<'_>,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.0.begin().await?;
         // Of two concurrent calls, the second waits here until the first ends. Therefore version numbers have neither gaps
@@ -92,7 +92,11 @@ impl Control<'_> {
         )
         .execute(&mut *transaction)
         .await?;
-        audit::record(&mut transaction, app, actor, "template.put", template.identifier).await?;
+        let version = |version: i32| (version > 0).then(|| json!({"version": version}));
+        AuditEntry::new(app, actor, Action::TemplatePut, template.identifier)
+            .changed(version(put.version - 1), version(put.version))
+            .write(&mut transaction)
+            .await?;
         transaction.commit().await?;
         Ok((TemplateId(put.id), put.version))
     }

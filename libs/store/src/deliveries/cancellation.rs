@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::event::RequestCancelled;
 use domain::{
-    AppId, Channel, DeliveryIds, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, plan,
+    Action, Actor, AppId, Channel, DeliveryIds, Envelope, Event, Reason, SendId, Status, StreamName,
+    Timestamp, plan,
 };
 use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
-use crate::{Deliveries, Error, database::audit, sends::send};
+use crate::{Deliveries, Error, database::audit::AuditEntry, sends::send};
 
 /// Maximum number of deliveries that one transaction ends. A send to topics can have millions.
 const STEP: i64 = 5_000;
@@ -46,7 +47,7 @@ impl Deliveries<'_> {
     ///
     /// # Errors
     /// Returns an error if the database fails. Unless more than 5,000 deliveries wait, nothing is changed.
-    pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
+    pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &Actor) -> Result<u64, Error> {
         let mut stopped = self.begin_cancellation(app, send_id, actor).await?;
         loop {
             let ended = end_deliveries_of_cancelled(&self.0.pool, app, send_id).await?;
@@ -57,7 +58,7 @@ impl Deliveries<'_> {
         }
     }
 
-    async fn begin_cancellation(self, app: AppId, send_id: SendId, actor: &str) -> Result<u64, Error> {
+    async fn begin_cancellation(self, app: AppId, send_id: SendId, actor: &Actor) -> Result<u64, Error> {
         let mut transaction = self.0.begin().await?;
         let Some(request) = hold(&mut transaction, app, send_id).await? else {
             let stopped = stop_parked(&mut transaction, app, send_id).await?;
@@ -93,9 +94,9 @@ async fn record(
     connection: &mut PgConnection,
     app: AppId,
     send_id: SendId,
-    actor: &str,
+    actor: &Actor,
 ) -> Result<(), Error> {
-    audit::record(connection, app, actor, "request.cancel", &format!("request {send_id}")).await
+    AuditEntry::new(app, actor, Action::RequestCancel, &format!("request {send_id}")).write(connection).await
 }
 
 /// Sets the timer that publishes the event `RequestCancelled` to the log. After a restore from a backup, the request is

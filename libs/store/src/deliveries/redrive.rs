@@ -4,7 +4,9 @@ use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
 use domain::redrive::{Obstacles, ParkedMessage, Skip};
-use domain::{AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber};
+use domain::{
+    Action, Actor, AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber,
+};
 use sqlx::PgConnection;
 use uuid::Uuid;
 
@@ -128,7 +130,7 @@ impl Deliveries<'_> {
         after: Option<ParkedPosition>,
         limit: i64,
         now: Timestamp,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<Vec<ParkedEntry>, Error> {
         let mut transaction = self.0.begin().await?;
         let found = select(&mut transaction, filter, after, limit).await?;
@@ -234,22 +236,24 @@ fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
 async fn remove_parked(
     connection: &mut PgConnection,
     again: &[&ParkedEntry],
-    actor: &str,
+    actor: &Actor,
 ) -> Result<(), Error> {
     sqlx::query!(
         "WITH gone AS (
            DELETE FROM parked WHERE id = ANY($1) RETURNING app_id, send_id, delivery_id
          ), noted AS (
-           INSERT INTO audit (app_id, actor, action, subject)
-           SELECT app_id, $2, 'parked.redrive', coalesce(delivery_id, send_id)::text FROM gone
+           INSERT INTO audit (app_id, actor, actor_kind, action, subject)
+           SELECT app_id, $2, $5, $6, coalesce(delivery_id, send_id)::text FROM gone
            WHERE coalesce(delivery_id, send_id) IS NOT NULL
          )
          UPDATE delivery d SET status = $3, reason = NULL, settled_at = NULL FROM gone
          WHERE (d.app_id, d.id) = (gone.app_id, gone.delivery_id) AND d.status = $4",
         &again.iter().map(|parked| parked.id).collect::<Vec<_>>(),
-        actor,
+        actor.to_string(),
         Status::Retrying.as_str(),
-        Status::Parked.as_str()
+        Status::Parked.as_str(),
+        actor.kind().as_str(),
+        Action::ParkedRedrive.as_str()
     )
     .execute(connection)
     .await?;

@@ -85,7 +85,7 @@ use std::time::Duration;
 use domain::content::InAppContent;
 use domain::overrides::Overrides;
 use domain::send::Recipient;
-use domain::{AppId, DeliveryId, Lane, SendId, Timestamp};
+use domain::{Actor, AppId, DeliveryId, Lane, SendId, Timestamp};
 use sqlx::PgPool;
 use store::control::app::{NewApp, NewSecret};
 use store::{Settings, Store};
@@ -117,7 +117,7 @@ impl Fixture {
     /// Creates an app. Its name is also its API key and the digest of its secret.
     pub(crate) async fn app(&self, name: &str) -> AppId {
         let app = NewApp { name, api_key: name, development: true };
-        let draft = self.store.control().create_app(app, "test").await.unwrap().unwrap();
+        let draft = self.store.control().create_app(app, &Actor::System).await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 

@@ -9,8 +9,8 @@ use domain::event::DeliveryJob;
 use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status, StreamName,
-    UserNumber,
+    Actor, Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Reason, SendId, Status,
+    StreamName, UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::receipt::ReceiptResult;
@@ -75,7 +75,12 @@ impl<'a> Twin<'a> {
             _ if seeded.below(4) == 0 => {
                 self.model.cancel();
                 self.history.push("cancelled".to_owned());
-                self.fixture.store.deliveries().cancel_request(self.app, self.send_id, "test").await.unwrap();
+                self.fixture
+                    .store
+                    .deliveries()
+                    .cancel_request(self.app, self.send_id, &Actor::System)
+                    .await
+                    .unwrap();
             }
             _ => {}
         }

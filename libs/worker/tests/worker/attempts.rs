@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::outcome::RetryLimit;
-use domain::{Envelope, Event, Outcome, Status, StreamName, TargetDeath, Timestamp};
+use domain::{Actor, Envelope, Event, Outcome, Status, StreamName, TargetDeath, Timestamp};
 use service_kit::clock;
 use store::deliveries::redrive::ParkedFilter;
 use testkit::eventually;
@@ -138,7 +138,10 @@ async fn a_retry_that_a_cancellation_ends_is_published() {
         .await;
     world.order(&order).await;
     world.acknowledged(1).await;
-    assert_eq!(world.context.store.deliveries().cancel_request(world.app, SEND, "test").await.unwrap(), 1);
+    assert_eq!(
+        world.context.store.deliveries().cancel_request(world.app, SEND, &Actor::System).await.unwrap(),
+        1
+    );
     // One timer holds the retry, the other the cancellation event.
     world.fire_timers(2).await;
     world.acknowledged(2).await;
@@ -286,7 +289,13 @@ async fn a_short_schedule_counts_its_own_attempts_and_restarts_after_a_redrive()
     }
     world.acknowledged(3).await;
     let now = clock::now();
-    world.context.store.deliveries().redrive(&ParkedFilter::default(), None, 10, now, "test").await.unwrap();
+    world
+        .context
+        .store
+        .deliveries()
+        .redrive(&ParkedFilter::default(), None, 10, now, &Actor::System)
+        .await
+        .unwrap();
     for attempt in 3..=4 {
         world.acknowledged(attempt).await;
         world.fire_timers(1).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::Status;
+use domain::{Actor, Status};
 use service_kit::clock;
 use store::deliveries::redrive::ParkedFilter;
 use testkit::eventually;
@@ -47,7 +47,7 @@ async fn a_job_whose_delivery_is_missing_for_a_day_is_parked_and_can_be_redriven
     // The delivery is restored by hand.
     let order = world.delivery(1).await;
     let redriven = world.context.store.deliveries();
-    redriven.redrive(&ParkedFilter::default(), None, 10, clock::now(), "test").await.unwrap();
+    redriven.redrive(&ParkedFilter::default(), None, 10, clock::now(), &Actor::System).await.unwrap();
     world.fire_timers(1).await;
     world.reaches(order.delivery_id, Status::Sent).await;
     assert_eq!(world.count("SELECT count(*) FROM parked").await, 0);

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::send::SendRequest;
-use domain::{Channel, Event, Lane, StreamName, Timestamp};
+use domain::{Actor, Channel, Event, Lane, StreamName, Timestamp};
 use service_kit::clock;
 use testkit::eventually;
 
@@ -83,7 +83,10 @@ async fn a_delivery_cancelled_before_its_job_still_gets_a_job_that_publishes_the
     let send = send_to(vec![person("ada@example.com")]);
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.deliveries().cancel_request(world.app, send_id, "test").await.unwrap(), 1);
+    assert_eq!(
+        world.context.store.deliveries().cancel_request(world.app, send_id, &Actor::System).await.unwrap(),
+        1
+    );
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use domain::content::{Content, EmailContent, PushContent, SmsContent};
 use domain::send::{Recipient, SendRequest, TemplateRef};
-use domain::{Channel, Event, Lane, StreamName};
+use domain::{Actor, Channel, Event, Lane, StreamName};
 use serde_json::json;
 use store::control::template::NewTemplate;
 use testkit::eventually;
@@ -25,7 +25,7 @@ impl World {
             category: Some("news"),
             channels: &channels,
         };
-        self.context.store.control().put_template(self.app, template, "test").await.unwrap();
+        self.context.store.control().put_template(self.app, template, &Actor::System).await.unwrap();
         TemplateRef::Identifier("welcome".to_owned())
     }
 }

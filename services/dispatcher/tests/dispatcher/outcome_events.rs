@@ -2,7 +2,7 @@
 
 use domain::event::{ChunkPlanned, DeliverySettled};
 use domain::send::SendRequest;
-use domain::{Channel, Event, Lane, Reason, Status, StreamName};
+use domain::{Actor, Channel, Event, Lane, Reason, Status, StreamName};
 use serde_json::json;
 use store::sends::plan::RenderFailure;
 
@@ -82,7 +82,10 @@ async fn a_cancelled_delivery_that_cannot_be_rendered_is_published_as_cancelled(
     let send = world.unwritable().await;
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    assert_eq!(world.context.store.deliveries().cancel_request(world.app, send_id, "test").await.unwrap(), 1);
+    assert_eq!(
+        world.context.store.deliveries().cancel_request(world.app, send_id, &Actor::System).await.unwrap(),
+        1
+    );
 
     world.serve();
     world.dispatched(Lane::Transactional, 1).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use domain::event::{ChunkPlanned, SendContinues};
 use domain::send::{Recipient, SendRequest};
-use domain::{Event, Expansion, Lane, SendId, StreamName, UserNumber};
+use domain::{Actor, Event, Expansion, Lane, SendId, StreamName, UserNumber};
 use planning::decide_chunk;
 use service_kit::clock;
 use store::sends::chunk::Chunk;
@@ -218,7 +218,7 @@ async fn a_cancelled_send_reaches_no_further_subscribers() {
     let send = to_topics(&["news"]);
     let send_id = world.accept(&send).await;
     world.freeze(send_id, &send).await;
-    world.context.store.deliveries().cancel_request(world.app, send_id, "test").await.unwrap();
+    world.context.store.deliveries().cancel_request(world.app, send_id, &Actor::System).await.unwrap();
     assert_eq!(world.count("SELECT count(*) FROM request WHERE cancelled_at IS NOT NULL").await, 1);
     world.serve();
     testkit::eventually(crate::world::SOON, "the send is done", async || world.is_done().await.then_some(()))

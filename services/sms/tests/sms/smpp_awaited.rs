@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use domain::{AppId, Channel, Outcome};
+use domain::{Actor, AppId, Channel, Outcome};
 use serde_json::{Value, json};
 use stand_ins::smsc::{SmscSettings, SmscStandIn};
 use store::control::provider::{NewProvider, SecretChange};
@@ -34,7 +34,13 @@ impl World {
             secret: SecretChange::Keep,
             max_per_second: None,
         };
-        self.installation.context.store.control().put_provider(self.app, provider, "test").await.unwrap();
+        self.installation
+            .context
+            .store
+            .control()
+            .put_provider(self.app, provider, &Actor::System)
+            .await
+            .unwrap();
     }
 
     async fn awaits_a_receipt(&self) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::Status;
+use domain::{Actor, Status};
 use hyper::header::{HeaderValue, RETRY_AFTER};
 use service_kit::Config;
 use service_kit::config::Webhooks;
@@ -101,7 +101,7 @@ async fn an_endpoint_that_answers_410_is_disabled_until_it_is_set_again() {
         .unwrap()
         .unwrap();
     assert!(!draft.is_new());
-    draft.commit(None, "test").await.unwrap();
+    draft.commit(None, &Actor::System).await.unwrap();
     world.settled(3, Status::Sent).await;
     world.received(1).await;
 }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use domain::AppId;
 use domain::webhook::WebhookEvent;
+use domain::{Actor, AppId};
 use store::control::app::{NewApp, NewSecret};
 use store::webhooks::{AttemptResult, Depths, DueMessage, Pace, Settlement};
 
@@ -16,8 +16,9 @@ fn pace() -> Pace {
 impl World {
     async fn other_app(&self) -> AppId {
         let store = &self.context.store;
-        let draft =
-            store.control().create_app(NewApp { name: "bank", api_key: "bank", development: true }, "test");
+        let draft = store
+            .control()
+            .create_app(NewApp { name: "bank", api_key: "bank", development: true }, &Actor::System);
         let secret = NewSecret { digest: b"another", sealed: b"sealed" };
         draft.await.unwrap().unwrap().commit(secret).await.unwrap()
     }
@@ -26,7 +27,7 @@ impl World {
         let draft =
             self.context.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         let id = draft.id();
-        draft.commit(Some(b"sealed"), "test").await.unwrap();
+        draft.commit(Some(b"sealed"), &Actor::System).await.unwrap();
         id
     }
 

@@ -1,7 +1,7 @@
 //! Content of the messages for an event, and the endpoints that get them.
 
 use domain::webhook::WebhookEvent;
-use domain::{Status, StreamName};
+use domain::{Actor, Status, StreamName};
 use serde_json::json;
 use store::webhooks::WEBHOOKS;
 use uuid::Uuid;
@@ -104,7 +104,9 @@ async fn both_secrets_verify_during_a_rotation() {
     let sealed = world.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
     let hour = std::time::Duration::from_secs(3600);
     let store = &world.context.store;
-    assert!(store.webhooks().rotate_webhook_secret(world.app, id, &sealed, hour, "test").await.unwrap());
+    assert!(
+        store.webhooks().rotate_webhook_secret(world.app, id, &sealed, hour, &Actor::System).await.unwrap()
+    );
     assert_eq!(store.webhooks().webhook_secrets(world.app, id).await.unwrap().len(), 2);
     world.settled(1, Status::Sent).await;
     world.serve(settings());
@@ -114,8 +116,13 @@ async fn both_secrets_verify_during_a_rotation() {
     world.received(2).await;
     assert_eq!(world.backend.refused(), Vec::<&str>::new());
 
-    let again =
-        store.webhooks().rotate_webhook_secret(world.app, id, &sealed, std::time::Duration::ZERO, "test");
+    let again = store.webhooks().rotate_webhook_secret(
+        world.app,
+        id,
+        &sealed,
+        std::time::Duration::ZERO,
+        &Actor::System,
+    );
     assert!(again.await.unwrap());
     assert_eq!(store.webhooks().webhook_secrets(world.app, id).await.unwrap().len(), 1);
 }

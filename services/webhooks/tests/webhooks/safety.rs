@@ -1,7 +1,7 @@
 //! Restrictions on the URLs of endpoints, on the length of answers that are read, and on data of erased users.
 
-use domain::Status;
 use domain::webhook::WebhookEvent;
+use domain::{Actor, Status};
 use hyper::Response;
 use hyper::body::Bytes;
 use hyper::header::{HeaderValue, LOCATION};
@@ -92,7 +92,7 @@ async fn no_webhook_reports_an_erased_user() {
         send_id: None,
         user: None,
     };
-    erasure.commit(&timer, "test").await.unwrap();
+    erasure.commit(&timer, &Actor::System).await.unwrap();
     assert_eq!(world.count("pending").await, 1, "the pending message about the erased user is gone");
     world.settled_of(1, 3, Status::Sent).await;
     world.followed().await;

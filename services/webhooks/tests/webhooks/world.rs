@@ -7,7 +7,8 @@ use credentials::secrets::webhook_secret_context;
 use domain::event::{DeliverySettled, TargetSuppressed};
 use domain::webhook::WebhookEvent;
 use domain::{
-    AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber,
+    Actor, AppId, Channel, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp,
+    UserNumber,
 };
 use secrecy::ExposeSecret;
 use service_kit::{Config, clock};
@@ -94,7 +95,7 @@ impl World {
         let id = draft.id();
         let context = webhook_secret_context(self.app, id);
         let sealed = self.context.master_key.seal(&context, secret.expose_secret().as_bytes()).unwrap();
-        draft.commit(Some(&sealed), "test").await.unwrap();
+        draft.commit(Some(&sealed), &Actor::System).await.unwrap();
         self.secrets.push(secret.expose_secret().to_owned());
         self.backend.trust(&self.secrets.iter().map(String::as_str).collect::<Vec<_>>());
         id

@@ -1,10 +1,10 @@
 //! Changes to providers. Each change writes a row to the audit log.
 
-use domain::AppId;
+use domain::{Action, Actor, AppId};
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
-use crate::{Control, Error, database::audit};
+use crate::{Control, Error, database::audit::AuditEntry};
 
 /// An edit of a provider in an open transaction. If the provider exists, its row stays locked until [`ProviderEdit::put`]
 /// commits or the edit is dropped.
@@ -24,7 +24,7 @@ impl Control<'_> {
         self,
         app: AppId,
         provider: NewProvider<'_>,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<i64, Error> {
         let edit = ProviderEdit { transaction: self.0.begin().await?, app };
         edit.put(provider, actor).await
@@ -63,7 +63,7 @@ impl Control<'_> {
         app: AppId,
         identifier: &str,
         enabled: bool,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<Option<i64>, Error> {
         let mut transaction = self.0.begin().await?;
         let version = sqlx::query_scalar!(
@@ -76,8 +76,8 @@ impl Control<'_> {
         .fetch_optional(&mut *transaction)
         .await?;
         if version.is_some() {
-            let action = if enabled { "provider.enable" } else { "provider.disable" };
-            audit::record(&mut transaction, app, actor, action, identifier).await?;
+            let action = if enabled { Action::ProviderEnable } else { Action::ProviderDisable };
+            AuditEntry::new(app, actor, action, identifier).write(&mut transaction).await?;
             transaction.commit().await?;
         }
         Ok(version)
@@ -88,7 +88,7 @@ impl Control<'_> {
     ///
     /// # Errors
     /// Returns an error, and does not remove the provider, if the database fails.
-    pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &str) -> Result<bool, Error> {
+    pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &Actor) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let removed = sqlx::query!("WITH removed AS (
                DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
@@ -100,7 +100,7 @@ impl Control<'_> {
         if removed.rows_affected() == 0 {
             return Ok(false);
         }
-        audit::record(&mut transaction, app, actor, "provider.remove", identifier).await?;
+        AuditEntry::new(app, actor, Action::ProviderRemove, identifier).write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -111,10 +111,12 @@ impl ProviderEdit {
     ///
     /// # Errors
     /// Returns an error if the database fails or rejects a value, or if the app does not exist.
-    pub async fn put(mut self, provider: NewProvider<'_>, actor: &str) -> Result<i64, Error> {
+    pub async fn put(mut self, provider: NewProvider<'_>, actor: &Actor) -> Result<i64, Error> {
         let version = upsert(&mut self.transaction, self.app, &provider).await?;
         let version = after_removed(&mut self.transaction, self.app, provider.identifier, version).await?;
-        audit::record(&mut self.transaction, self.app, actor, "provider.set", provider.identifier).await?;
+        AuditEntry::new(self.app, actor, Action::ProviderSet, provider.identifier)
+            .write(&mut self.transaction)
+            .await?;
         self.transaction.commit().await?;
         Ok(version)
     }

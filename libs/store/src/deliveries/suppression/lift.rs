@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use domain::content::Object;
-use domain::{AppId, Channel, DeliveryId, EmailAddress, Timestamp, profile};
+use domain::{Action, Actor, AppId, Channel, DeliveryId, EmailAddress, Timestamp, profile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::database::instant::instant;
-use crate::{Deliveries, Error, database::audit};
+use crate::{Deliveries, Error, database::audit::AuditEntry};
 
 /// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl Deliveries<'_> {
         app: AppId,
         channel: Channel,
         target: &str,
-        actor: &str,
+        actor: &Actor,
     ) -> Result<Option<LiftedSuppression>, Error> {
         // An address may be given in any spelling. Its domain is stored as A-labels.
         let address = (channel == Channel::Email).then(|| EmailAddress::parse(target).ok()).flatten();
@@ -106,7 +106,7 @@ impl Deliveries<'_> {
         };
         // The audit log contains no addresses.
         let subject = format!("{channel} of delivery {delivery}");
-        audit::record(&mut transaction, app, actor, "suppression.lift", &subject).await?;
+        AuditEntry::new(app, actor, Action::SuppressionLift, &subject).write(&mut transaction).await?;
         transaction.commit().await?;
         Ok(Some(LiftedSuppression { target, restored }))
     }

@@ -1,6 +1,6 @@
 //! Providers: upsert, order and secrets.
 
-use domain::{AppId, Channel};
+use domain::{Actor, AppId, Channel};
 use serde_json::{Value, json};
 use store::control::provider::NewProvider;
 use store::control::provider::SecretChange::{Keep, Remove, Replace};
@@ -22,7 +22,7 @@ fn smtp<'a>(identifier: &'a str, settings: &'a Value) -> NewProvider<'a> {
 }
 
 async fn put(fixture: &Fixture, app: AppId, provider: NewProvider<'_>) -> i64 {
-    fixture.store.control().put_provider(app, provider, "test").await.unwrap()
+    fixture.store.control().put_provider(app, provider, &Actor::System).await.unwrap()
 }
 
 #[tokio::test]
@@ -77,8 +77,8 @@ async fn a_provider_created_again_continues_the_version_of_the_removed_one() {
     put(&fixture, app, smtp("main", &settings)).await;
     put(&fixture, app, smtp("main", &settings)).await;
     for last in [2, 4] {
-        assert!(fixture.store.control().remove_provider(app, "main", "test").await.unwrap());
-        assert!(!fixture.store.control().remove_provider(app, "main", "test").await.unwrap());
+        assert!(fixture.store.control().remove_provider(app, "main", &Actor::System).await.unwrap());
+        assert!(!fixture.store.control().remove_provider(app, "main", &Actor::System).await.unwrap());
         assert_eq!(put(&fixture, app, smtp("main", &settings)).await, last + 1);
         assert_eq!(
             fixture.store.control().providers(app, Channel::Email).await.unwrap()[0].version,
@@ -98,7 +98,7 @@ async fn a_provider_set_during_its_removal_gets_a_higher_version() {
     put(&fixture, app, smtp("main", &settings)).await;
     for _ in 0..20 {
         let last = fixture.store.control().providers(app, Channel::Email).await.unwrap()[0].version;
-        let remove = fixture.store.control().remove_provider(app, "main", "test");
+        let remove = fixture.store.control().remove_provider(app, "main", &Actor::System);
         let (removed, set) = tokio::join!(remove, put(&fixture, app, smtp("main", &settings)));
         assert!(removed.unwrap() && set > last, "{set} after {last}");
         assert!(put(&fixture, app, smtp("main", &settings)).await > set);
@@ -119,8 +119,12 @@ async fn a_secret_is_not_carried_over_to_another_kind() {
 async fn a_provider_of_an_unknown_app_is_refused() {
     let fixture = fixture().await;
     let settings = json!({});
-    let refused =
-        fixture.store.control().put_provider(AppId(999), smtp("main", &settings), "test").await.unwrap_err();
+    let refused = fixture
+        .store
+        .control()
+        .put_provider(AppId(999), smtp("main", &settings), &Actor::System)
+        .await
+        .unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
 }
 

@@ -1,6 +1,6 @@
 //! Signing keys: an app can have several keys, up to a limit, and a revoked key is removed at once.
 
-use domain::{AppId, SigningAlgorithm};
+use domain::{Actor, AppId, SigningAlgorithm};
 use sqlx::Row;
 use store::control::signing_key::{MAX_SIGNING_KEYS, NewSigningKey, SigningKey, Verifier};
 
@@ -12,7 +12,7 @@ async fn create(fixture: &Fixture, app: AppId, kid: &str, verifier: &Verifier) -
         Verifier::Sealed(_) => SigningAlgorithm::Hs256,
     };
     let key = NewSigningKey { kid, algorithm, verifier };
-    fixture.store.control().create_signing_key(app, key, "cli:ada").await.unwrap()
+    fixture.store.control().create_signing_key(app, key, &Actor::Cli("ada".to_owned())).await.unwrap()
 }
 
 async fn keys(fixture: &Fixture, app: AppId) -> Vec<SigningKey> {
@@ -35,10 +35,19 @@ async fn keys_are_read_as_stored_until_they_are_revoked() {
     let stored: Vec<_> = stored.iter().map(|key| (key.kid.as_str(), key.algorithm, &key.verifier)).collect();
     assert_eq!(stored, expected);
     let twice = NewSigningKey { kid: "one", algorithm: SigningAlgorithm::Hs256, verifier: &sealed };
-    assert!(fixture.store.control().create_signing_key(shop, twice, "test").await.is_err());
+    assert!(fixture.store.control().create_signing_key(shop, twice, &Actor::System).await.is_err());
 
-    assert!(fixture.store.control().revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
-    assert!(!fixture.store.control().revoke_signing_key(shop, "one", "cli:ada").await.unwrap());
+    assert!(
+        fixture.store.control().revoke_signing_key(shop, "one", &Actor::Cli("ada".to_owned())).await.unwrap()
+    );
+    assert!(
+        !fixture
+            .store
+            .control()
+            .revoke_signing_key(shop, "one", &Actor::Cli("ada".to_owned()))
+            .await
+            .unwrap()
+    );
     assert_eq!(keys(&fixture, shop).await.len(), 1);
     assert_eq!(keys(&fixture, bank).await.len(), 1);
 

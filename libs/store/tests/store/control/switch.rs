@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use domain::{AppId, TemplateProfile, TokenSubject};
+use domain::{Actor, AppId, TemplateProfile, TokenSubject};
 use sqlx::Row;
 use store::control::app::{App, NewApp, NewSecret};
 use store::control::switch::Switch;
@@ -19,7 +19,7 @@ async fn a_new_app_has_every_switch_off_and_its_addresses_guarded_outside_develo
     for development in [true, false] {
         let name = format!("development {development}");
         let new = NewApp { name: &name, api_key: &name, development };
-        let draft = fixture.store.control().create_app(new, "test").await.unwrap().unwrap();
+        let draft = fixture.store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         let id = draft.commit(NewSecret { digest: b"digest", sealed: b"sealed" }).await.unwrap();
         let App {
             secure_mode,
@@ -64,7 +64,7 @@ async fn each_switch_is_set_alone_and_audited() {
         Switch::TransactionalRate(None),
         Switch::Disabled(false),
     ];
-    assert!(fixture.store.control().set_switches(shop, &defaults, "test").await.unwrap());
+    assert!(fixture.store.control().set_switches(shop, &defaults, &Actor::System).await.unwrap());
     let before = app(&fixture, shop).await;
     let origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
     let limit = NonZeroU32::new(7);
@@ -100,12 +100,12 @@ async fn each_switch_is_set_alone_and_audited() {
             fixture
                 .store
                 .control()
-                .set_switches(shop, std::slice::from_ref(&switch), "cli:ada")
+                .set_switches(shop, std::slice::from_ref(&switch), &Actor::Cli("ada".to_owned()))
                 .await
                 .unwrap()
         );
         assert_eq!(app(&fixture, shop).await, expected, "{switch}");
-        assert!(fixture.store.control().set_switches(shop, &defaults, "test").await.unwrap());
+        assert!(fixture.store.control().set_switches(shop, &defaults, &Actor::System).await.unwrap());
     }
     assert_eq!(app(&fixture, shop).await, before);
     assert_eq!(app(&fixture, bank).await, untouched);
@@ -142,7 +142,14 @@ async fn switches_are_set_together_or_not_at_all() {
     let fixture = fixture().await;
     let shop = fixture.app("shop").await;
     let too_many = [Switch::Hmac(true), Switch::RateLimit(NonZeroU32::new(u32::MAX))];
-    assert!(fixture.store.control().set_switches(shop, &too_many, "test").await.is_err());
+    assert!(fixture.store.control().set_switches(shop, &too_many, &Actor::System).await.is_err());
     assert!(!app(&fixture, shop).await.hmac);
-    assert!(!fixture.store.control().set_switches(AppId(999), &[Switch::Hmac(true)], "test").await.unwrap());
+    assert!(
+        !fixture
+            .store
+            .control()
+            .set_switches(AppId(999), &[Switch::Hmac(true)], &Actor::System)
+            .await
+            .unwrap()
+    );
 }

@@ -1,8 +1,8 @@
 //! Templates: versions never change. A template is found by identifier or id, and each of its versions by number.
 
-use domain::AppId;
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
+use domain::{Actor, AppId};
 use serde_json::{Value, json};
 use store::control::template::NewTemplate;
 
@@ -18,10 +18,11 @@ async fn each_put_is_a_new_version_and_old_ones_stay() {
     let app = fixture.app("shop").await;
     let first = json!({"inApp": {"title": "Hello"}, "email": {"subject": "Hello"}});
     let second = json!({"inApp": {"title": "Hi"}});
-    let (id, version) = fixture.store.control().put_template(app, welcome(&first), "test").await.unwrap();
+    let (id, version) =
+        fixture.store.control().put_template(app, welcome(&first), &Actor::System).await.unwrap();
     assert_eq!(version, 1);
     let renamed = NewTemplate { name: "Hi", category: None, ..welcome(&second) };
-    assert_eq!(fixture.store.control().put_template(app, renamed, "test").await.unwrap(), (id, 2));
+    assert_eq!(fixture.store.control().put_template(app, renamed, &Actor::System).await.unwrap(), (id, 2));
 
     let by_name = TemplateRef::Identifier("welcome".to_owned());
     let newest = fixture.store.control().find_template(app, &by_name).await.unwrap().unwrap();
@@ -43,10 +44,10 @@ async fn a_list_contains_the_newest_version_of_each_template() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}, "email": {"subject": "Hello"}});
-    fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
-    fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
+    fixture.store.control().put_template(app, welcome(&channels), &Actor::System).await.unwrap();
+    fixture.store.control().put_template(app, welcome(&channels), &Actor::System).await.unwrap();
     let alarm = NewTemplate { identifier: "alarm", category: None, ..welcome(&channels) };
-    fixture.store.control().put_template(app, alarm, "test").await.unwrap();
+    fixture.store.control().put_template(app, alarm, &Actor::System).await.unwrap();
     let listed = fixture.store.control().list_templates(app).await.unwrap();
     let rows: Vec<(&str, i32)> = listed.iter().map(|row| (row.identifier.as_str(), row.version)).collect();
     assert_eq!(rows, [("alarm", 1), ("welcome", 2)]);
@@ -60,7 +61,8 @@ async fn another_apps_template_does_not_exist() {
     let fixture = fixture().await;
     let (app, other) = (fixture.app("shop").await, fixture.app("other").await);
     let channels = json!({"inApp": {"title": "Hello"}});
-    let (id, _) = fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap();
+    let (id, _) =
+        fixture.store.control().put_template(app, welcome(&channels), &Actor::System).await.unwrap();
     let by_name = TemplateRef::Identifier("welcome".to_owned());
     assert_eq!(fixture.store.control().find_template(other, &by_name).await.unwrap(), None);
     assert_eq!(fixture.store.control().find_template(other, &TemplateRef::Id(id)).await.unwrap(), None);
@@ -70,8 +72,12 @@ async fn another_apps_template_does_not_exist() {
         None
     );
     assert!(fixture.store.control().list_templates(other).await.unwrap().is_empty());
-    let refused =
-        fixture.store.control().put_template(AppId(999), welcome(&channels), "test").await.unwrap_err();
+    let refused = fixture
+        .store
+        .control()
+        .put_template(AppId(999), welcome(&channels), &Actor::System)
+        .await
+        .unwrap_err();
     assert!(refused.is_refused_data(), "{refused}");
 }
 
@@ -80,7 +86,9 @@ async fn concurrent_puts_get_different_versions() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let channels = json!({"inApp": {"title": "Hello"}});
-    let put = async || fixture.store.control().put_template(app, welcome(&channels), "test").await.unwrap().1;
+    let put = async || {
+        fixture.store.control().put_template(app, welcome(&channels), &Actor::System).await.unwrap().1
+    };
     let (a, b, c) = tokio::join!(put(), put(), put());
     let mut versions = [a, b, c];
     versions.sort_unstable();

@@ -1,6 +1,6 @@
 //! The audit log, and error texts without personal data.
 
-use domain::{AppId, Timestamp};
+use domain::{ActorKind, AppId, Timestamp};
 use store::Error;
 
 use crate::fixture;
@@ -32,7 +32,8 @@ async fn the_audit_log_is_listed_by_app_latest_first() {
     .await
     .unwrap();
     let all = fixture.store.database().list_audit(app, None, 10).await.unwrap();
-    assert_eq!((all.len(), all[0].actor.as_str()), (2, "cli:ada"));
+    assert_eq!((all.len(), all[0].actor.as_str(), all[0].actor_kind), (2, "cli:ada", None));
+    assert_eq!((all[1].actor.as_str(), all[1].actor_kind), ("system", Some(ActorKind::System)));
     let since = Timestamp::parse("2040-01-01T00:00:00Z").unwrap();
     assert_eq!(fixture.store.database().list_audit(app, Some(since), 10).await.unwrap(), all[..1]);
     assert_eq!(fixture.store.database().list_audit(app, None, 1).await.unwrap(), all[..1]);

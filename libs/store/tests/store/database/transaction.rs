@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use domain::{Lane, SendId};
+use domain::{Actor, Lane, SendId};
 use store::control::app::NewApp;
 use store::sends::idempotency::{Reservation, ReservedSend};
 use store::{Settings, Store};
@@ -43,7 +43,8 @@ async fn a_cancelled_call_leaves_no_open_transaction_on_its_connection() {
     for steps in 1..=STEPS {
         let name = format!("after {steps} steps");
         let new = NewApp { name: &name, api_key: &name, development: false };
-        let is_done = LimitedSteps { call: Box::pin(store.control().create_app(new, "test")), steps }.await;
+        let is_done =
+            LimitedSteps { call: Box::pin(store.control().create_app(new, &Actor::System)), steps }.await;
         let send = ReservedSend { send_id: SendId(Uuid::from_u128(1)), body_hash: [7; 32], lane: Lane::Bulk };
         store.sends().reserve_keys(&[Reservation { app, key: name.clone(), send }]).await.unwrap();
         let seen = fixture.store.sends().reserved_key(app, &name).await.unwrap();

@@ -8,7 +8,7 @@ use domain::content::Object;
 use domain::plan;
 use domain::send::Recipient;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, DeliveryIds, Envelope, Event, Lane, Outcome, Reason, Status,
+    Actor, Answer, AppId, Channel, DeliveryId, DeliveryIds, Envelope, Event, Lane, Outcome, Reason, Status,
     StreamName, Timestamp, UserNumber,
 };
 use store::deliveries::ledger::{Claim, ClaimRequest};
@@ -78,7 +78,7 @@ impl Fixture {
     }
 
     async fn cancel(&self, app: AppId) -> u64 {
-        self.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap()
+        self.store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap()
     }
 
     /// Returns the number of cancelled (recipient, channel) pairs in the request's counts.
@@ -240,10 +240,9 @@ async fn cancelling_waits_for_a_chunk_that_is_being_planned() {
     let mut freeze = fixture.store.sends().freeze(&planned).await.unwrap();
     assert!(!freeze.write_profiles_and_read_facts().await.unwrap().is_cancelled(&planned[0]));
     let store = fixture.store.clone();
-    let cancelling =
-        tokio::spawn(
-            async move { store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap() },
-        );
+    let cancelling = tokio::spawn(async move {
+        store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap()
+    });
     fixture.somebody_waits().await;
     finish(freeze, &planned).await.unwrap();
     assert_eq!(cancelling.await.unwrap(), 600);

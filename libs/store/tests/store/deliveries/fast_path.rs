@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::{Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber};
+use domain::{
+    Actor, Answer, AppId, Channel, DeliveryId, Lane, Outcome, Reason, Status, StreamName, UserNumber,
+};
 use store::Store;
 use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
@@ -120,7 +122,7 @@ async fn two_workers_and_a_cancellation_divide_the_deliveries_of_a_send() {
         let start = Barrier::new(3);
         let cancel = async {
             start.wait().await;
-            fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap();
+            fixture.store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap();
         };
         let store = || fixture.store.clone();
         let (first, second, ()) =

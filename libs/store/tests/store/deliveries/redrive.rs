@@ -4,7 +4,7 @@ use domain::content::{Content, EmailContent};
 use domain::event::DeliveryJob;
 use domain::redrive::Skip;
 use domain::{
-    AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
+    Actor, AppId, Channel, DeliveryId, Envelope, Event, Lane, Reason, Route, Status, StreamName, UserNumber,
 };
 use store::database::failure::ParkRequest;
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
@@ -62,7 +62,7 @@ impl Fixture {
     }
 
     async fn redrive(&self, filter: ParkedFilter) -> Vec<ParkedEntry> {
-        self.store.deliveries().redrive(&filter, None, 100, NOW, "test").await.unwrap()
+        self.store.deliveries().redrive(&filter, None, 100, NOW, &Actor::System).await.unwrap()
     }
 }
 
@@ -86,7 +86,7 @@ async fn a_redrive_sets_a_new_timer_removes_the_parked_row_and_is_audited() {
     let Event::DeliveryJob(order) = envelope.event else { panic!("no job") };
     assert_eq!((order.attempt, order.route), (9, Route::default()), "the provider is no longer enabled");
     drop(due);
-    let audit = "SELECT count(*) FROM audit WHERE actor = 'test' AND action = 'parked.redrive'
+    let audit = "SELECT count(*) FROM audit WHERE actor = 'system' AND action = 'parked.redrive'
                  AND subject = '00000000-0000-0000-0000-000000000001'";
     assert_eq!(fixture.count(audit).await, 1);
     assert!(fixture.redrive(ParkedFilter::default()).await.is_empty());
@@ -195,7 +195,7 @@ async fn only_selected_messages_are_redriven_page_by_page() {
     let mut pages = Vec::new();
     let mut after = None;
     loop {
-        let page = fixture.store.deliveries().redrive(&filter, after, 2, NOW, "test").await.unwrap();
+        let page = fixture.store.deliveries().redrive(&filter, after, 2, NOW, &Actor::System).await.unwrap();
         let Some(last) = position_after(&page) else { break };
         after = Some(last);
         pages.push(page.len());
@@ -220,8 +220,8 @@ async fn a_parked_send_is_redriven_unless_it_was_cancelled() {
         fixture.store.database().park_message(&aside).await.unwrap();
     }
     // The five stopped deliveries are the inbox item and the four external channels of the one recipient.
-    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 5);
-    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap(), 0);
+    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap(), 5);
+    assert_eq!(fixture.store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap(), 0);
     let request = fixture.store.sends().find_request(app, send_id(1)).await.unwrap().unwrap();
     assert!(request.cancelled && !request.parked);
     let redriven = fixture.redrive(ParkedFilter { app: Some(app), ..ParkedFilter::default() }).await;

@@ -10,7 +10,7 @@ use domain::outcome::TargetDeath;
 use domain::profile::{Author, Change, Patch};
 use domain::web_push::Subscription;
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
+    Actor, Answer, AppId, Channel, DeliveryId, Outcome, Reason, Status, StreamName, Timestamp, UserNumber,
 };
 use serde_json::{Value, json};
 use store::deliveries::ledger::{Claim, ClaimRequest};
@@ -104,8 +104,12 @@ impl Fixture {
     }
 
     async fn lift(&self, app: AppId, channel: Channel, target: &str) -> Option<RestoreResult> {
-        let lifted =
-            self.store.deliveries().lift_suppression(app, channel, target, "cli:test").await.unwrap();
+        let lifted = self
+            .store
+            .deliveries()
+            .lift_suppression(app, channel, target, &Actor::Cli("test".to_owned()))
+            .await
+            .unwrap();
         lifted.map(|LiftedSuppression { restored, .. }| restored)
     }
 }

@@ -8,7 +8,7 @@ use domain::receipt::{Receipt, ReceiptSubject};
 use domain::retry::RetryPolicy;
 use domain::transition::{Step, TRANSITIONS};
 use domain::{
-    Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Status, StreamName, UserNumber,
+    Actor, Answer, AppId, Channel, DeliveryId, Envelope, Event, Lane, Outcome, Status, StreamName, UserNumber,
 };
 use store::deliveries::ledger::{ClaimRequest, HeldClaim};
 use store::deliveries::redrive::ParkedFilter;
@@ -112,7 +112,7 @@ impl Fixture {
                 store.sends().record_render_failures(&[failure]).await.unwrap();
             }
             Step::Cancel => {
-                store.deliveries().cancel_request(app, send_id(1), "test").await.unwrap();
+                store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap();
             }
             Step::Erase => {
                 self.run(
@@ -123,7 +123,11 @@ impl Fixture {
                 self.pass().await;
             }
             Step::Redrive => {
-                store.deliveries().redrive(&ParkedFilter::default(), None, 10, NOW, "test").await.unwrap();
+                store
+                    .deliveries()
+                    .redrive(&ParkedFilter::default(), None, 10, NOW, &Actor::System)
+                    .await
+                    .unwrap();
             }
         }
     }

@@ -8,7 +8,7 @@ use domain::content::Object;
 use domain::plan::{self, SendFacts};
 use domain::send::Recipient;
 use domain::{
-    Answer, AppId, Channel, DeliveryIds, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp,
+    Actor, Answer, AppId, Channel, DeliveryIds, Lane, Outcome, Reason, SendRequest, StreamName, Timestamp,
     UserNumber,
 };
 use serde_json::json;
@@ -32,7 +32,7 @@ impl Fixture {
     pub(crate) async fn erase(&self, app: AppId, identifier: &str, at: Timestamp) -> UserNumber {
         let erasure = self.store.erasure().erase_user(app, identifier, at).await.unwrap().unwrap();
         let user = erasure.user();
-        erasure.commit(&timer(app, None), "test").await.unwrap();
+        erasure.commit(&timer(app, None), &Actor::System).await.unwrap();
         user
     }
 
@@ -115,7 +115,7 @@ async fn an_erasure_returns_the_stored_digest() {
     fixture.user(app, "ursula").await;
     let erasure = fixture.store.erasure().erase_user(app, "ursula", NOW).await.unwrap().unwrap();
     let digest = erasure.digest().unwrap();
-    erasure.commit(&timer(app, None), "test").await.unwrap();
+    erasure.commit(&timer(app, None), &Actor::System).await.unwrap();
     let kept: Vec<u8> =
         sqlx::query_scalar("SELECT digest FROM erased").fetch_one(&fixture.pool).await.unwrap();
     assert_eq!(kept, digest.0);
@@ -254,7 +254,7 @@ async fn planning_and_erasing_exclude_each_other() {
     let store = fixture.store.clone();
     let erasing = tokio::spawn(async move {
         let erasure = store.erasure().erase_user(app, "ursula", LATER).await.unwrap().unwrap();
-        erasure.commit(&timer(app, None), "test").await.unwrap();
+        erasure.commit(&timer(app, None), &Actor::System).await.unwrap();
     });
     fixture.somebody_waits().await;
     freeze.commit(&facts, &[Vec::new()]).await.unwrap();
@@ -271,7 +271,7 @@ async fn planning_and_erasing_exclude_each_other() {
         freeze.write_profiles_and_read_facts().await.unwrap().is_erased(&chunks[0], "bob")
     });
     fixture.somebody_waits().await;
-    erasure.commit(&timer(app, None), "test").await.unwrap();
+    erasure.commit(&timer(app, None), &Actor::System).await.unwrap();
     assert!(planning.await.unwrap());
 }
 

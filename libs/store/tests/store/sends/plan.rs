@@ -5,7 +5,7 @@ use std::sync::Arc;
 use domain::content::Object;
 use domain::plan::{self, Person, SendFacts, SuppressedTargets};
 use domain::send::{CHUNK_RECIPIENTS, Recipient, TemplateRef};
-use domain::{AppId, Channel, Reason, SendRequest, Status};
+use domain::{Actor, AppId, Channel, Reason, SendRequest, Status};
 use serde_json::json;
 use store::Store;
 use store::control::template::NewTemplate;
@@ -220,7 +220,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
             category: Some("news"),
             channels: &channels,
         };
-        fixture.store.control().put_template(app, template, "test").await.unwrap()
+        fixture.store.control().put_template(app, template, &Actor::System).await.unwrap()
     };
     let version = async |chunk: Chunk| {
         let (facts, _) = frozen(&fixture.store, &[chunk]).await;

@@ -3,8 +3,8 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use domain::AppId;
 use domain::webhook::WebhookEvent;
+use domain::{Actor, AppId};
 use sqlx::PgPool;
 use store::webhooks::{AttemptResult, Depths, DueMessage, Pace, Settlement};
 use store::{Settings, Store};
@@ -35,11 +35,18 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
         let draft =
             fixture.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         ids.push(draft.id());
-        draft.commit(Some(b"sealed"), "test").await.unwrap();
+        draft.commit(Some(b"sealed"), &Actor::System).await.unwrap();
     }
     let hour = Duration::from_secs(3600);
-    assert!(fixture.store.webhooks().rotate_webhook_secret(app, ids[0], b"new", hour, "test").await.unwrap());
-    assert!(fixture.store.webhooks().remove_endpoint(app, ids[0], "test").await.unwrap());
+    assert!(
+        fixture
+            .store
+            .webhooks()
+            .rotate_webhook_secret(app, ids[0], b"new", hour, &Actor::System)
+            .await
+            .unwrap()
+    );
+    assert!(fixture.store.webhooks().remove_endpoint(app, ids[0], &Actor::System).await.unwrap());
     let audit = "SELECT action, subject FROM audit WHERE action LIKE 'webhook.%' ORDER BY id";
     let rows: Vec<(String, String)> = sqlx::query_as(audit).fetch_all(&fixture.pool).await.unwrap();
     let first = format!("{} https://hooks.example.com:8443", ids[0]);
@@ -67,7 +74,7 @@ impl Fixture {
         let url = "https://hooks.example.com";
         let draft = self.store.webhooks().put_endpoint(app, url, WebhookEvent::ALL).await.unwrap().unwrap();
         let id = draft.id();
-        draft.commit(Some(b"sealed"), "test").await.unwrap();
+        draft.commit(Some(b"sealed"), &Actor::System).await.unwrap();
         id
     }
 

@@ -1,0 +1,27 @@
+//! The actions that the audit log records.
+
+use crate::text_enum::text_enum;
+
+text_enum! {
+    /// A change that the audit log records, with its name there.
+    Action {
+        AppCreate = "app.create",
+        AppSet = "app.set",
+        AppRotateSecret = "app.rotate-secret",
+        LinkKeyRotate = "app.link-key.rotate",
+        SigningKeyCreate = "app.signing-key.create",
+        SigningKeyRevoke = "app.signing-key.revoke",
+        ProviderSet = "provider.set",
+        ProviderEnable = "provider.enable",
+        ProviderDisable = "provider.disable",
+        ProviderRemove = "provider.remove",
+        TemplatePut = "template.put",
+        WebhookSet = "webhook.set",
+        WebhookRemove = "webhook.remove",
+        WebhookSecretRotate = "webhook.secret.rotate",
+        SuppressionLift = "suppression.lift",
+        ParkedRedrive = "parked.redrive",
+        RequestCancel = "request.cancel",
+        UserErase = "user.erase",
+    }
+}

@@ -1,0 +1,77 @@
+//! The author of a change, as the audit log records it.
+
+use std::fmt;
+use std::net::IpAddr;
+
+use crate::UserNumber;
+use crate::text_enum::text_enum;
+
+text_enum! {
+    /// The kind of an [`Actor`].
+    ActorKind {
+        /// A person who signed in to the console.
+        Operator = "operator",
+        /// The backend of an app.
+        App = "app",
+        /// A user of an app.
+        User = "user",
+        /// A person at a terminal.
+        Cli = "cli",
+        /// A process of Tidings.
+        System = "system",
+    }
+}
+
+/// The author of a change. `Display` is the text in the audit log. It contains no personal data of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Actor {
+    /// An operator who signed in to the console, by number.
+    Operator(i64),
+    /// A caller with the API secret of an app, by the IP address of the call.
+    App(IpAddr),
+    /// A user of an app.
+    User(UserNumber),
+    /// An operator who ran a command, by the account on the machine.
+    Cli(String),
+    /// A process of Tidings that acts without a caller.
+    System,
+}
+
+impl Actor {
+    #[must_use]
+    pub fn kind(&self) -> ActorKind {
+        match self {
+            Actor::Operator(_) => ActorKind::Operator,
+            Actor::App(_) => ActorKind::App,
+            Actor::User(_) => ActorKind::User,
+            Actor::Cli(_) => ActorKind::Cli,
+            Actor::System => ActorKind::System,
+        }
+    }
+}
+
+impl fmt::Display for Actor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Actor::Operator(number) => write!(f, "operator:{number}"),
+            Actor::App(address) => write!(f, "api:{address}"),
+            Actor::User(number) => write!(f, "user:{number}"),
+            Actor::Cli(account) => write!(f, "cli:{account}"),
+            Actor::System => f.write_str("system"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test]
+    fn actors_of_commands_and_of_the_api_keep_their_texts() {
+        assert_eq!(Actor::Cli("ada".to_owned()).to_string(), "cli:ada");
+        assert_eq!(Actor::App(Ipv6Addr::LOCALHOST.into()).to_string(), "api:::1");
+        assert_eq!(Actor::User(UserNumber(7)).to_string(), "user:7");
+    }
+}

@@ -1,0 +1,80 @@
+//! Credentials of an app: its API secret, its signing keys and the key of its links.
+
+use std::time::Duration;
+
+use credentials::link;
+use credentials::secrets::{app_secret_context, random_token, sha256};
+use credentials::signing::{self, CreatedKey};
+use domain::{Action, AppId, SigningAlgorithm};
+use secrecy::{ExposeSecret, SecretString};
+use store::control::app::NewSecret;
+
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+
+/// Creates a new API secret. The previous secret stays valid for `grace`; older secrets become invalid immediately.
+///
+/// # Errors
+/// Returns [`Object::App`] if the app does not exist.
+pub async fn rotate_secret(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    grace: Duration,
+) -> Result<SecretString, OperationError> {
+    caller.may(Permission::of(Action::AppRotateSecret), app)?;
+    let master_key = operations.master_key().await?;
+    let api_secret = SecretString::from(random_token("as_", 32)?);
+    let secret = api_secret.expose_secret().as_bytes();
+    let sealed = master_key.seal(&app_secret_context(app), secret)?;
+    let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
+    let is_known = operations.store.control().rotate_secret(app, new, grace, caller.actor()).await?;
+    if is_known { Ok(api_secret) } else { Err(OperationError::NotFound(Object::App)) }
+}
+
+/// Creates a key with which the app's backend signs bearer tokens.
+///
+/// # Errors
+/// Returns [`Conflict::TooManySigningKeys`] if the app has the maximum number of keys.
+pub async fn create_signing_key(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    algorithm: SigningAlgorithm,
+) -> Result<CreatedKey, OperationError> {
+    caller.may(Permission::of(Action::SigningKeyCreate), app)?;
+    let master_key = operations.master_key().await?;
+    let created = signing::create_key(&operations.store, &master_key, app, algorithm, caller.actor()).await?;
+    created.ok_or(OperationError::Conflict(Conflict::TooManySigningKeys))
+}
+
+/// Revokes a signing key. Tokens signed with it are refused within five seconds.
+///
+/// # Errors
+/// Returns [`Object::SigningKey`] if the app has no such key.
+pub async fn revoke_signing_key(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    kid: &str,
+) -> Result<(), OperationError> {
+    caller.may(Permission::of(Action::SigningKeyRevoke), app)?;
+    let is_revoked = operations.store.control().revoke_signing_key(app, kid, caller.actor()).await?;
+    if is_revoked { Ok(()) } else { Err(OperationError::NotFound(Object::SigningKey)) }
+}
+
+/// Creates a new key that seals the app's links, and returns its version. Links that were sealed with earlier keys stay valid
+/// for `grace`.
+///
+/// # Errors
+/// Returns [`Object::App`] if the app does not exist.
+pub async fn rotate_link_key(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    grace: Duration,
+) -> Result<i32, OperationError> {
+    caller.may(Permission::of(Action::LinkKeyRotate), app)?;
+    let master_key = operations.master_key().await?;
+    let version = link::rotate(&operations.store, &master_key, app, grace, caller.actor()).await?;
+    version.ok_or(OperationError::NotFound(Object::App))
+}

@@ -1,0 +1,141 @@
+//! Errors of use cases.
+
+use std::error::Error;
+use std::fmt;
+
+use credentials::link::LinkError;
+use credentials::secrets::SecretsError;
+use credentials::signing::SigningKeyError;
+use credentials::vapid::VapidError;
+use domain::Problem;
+
+use crate::Permission;
+
+/// Failure of a use case. Nothing was changed, unless the use case documents otherwise.
+#[derive(Debug, thiserror::Error)]
+pub enum OperationError {
+    /// The input is invalid; contains every problem.
+    #[error("{}", domain::problem::joined(.0))]
+    Invalid(Vec<Problem>),
+    /// The object does not exist, or the caller may not know that it exists.
+    #[error("the {0} does not exist")]
+    NotFound(Object),
+    /// The state of the installation does not allow the change.
+    #[error("{0}")]
+    Conflict(Conflict),
+    /// The caller does not have this permission.
+    #[error("the caller needs the role {} or a higher one", .0.least_role())]
+    Denied(Permission),
+    /// The database is not available. A retry may help.
+    #[error(transparent)]
+    Unavailable(store::Error),
+    /// An error of Tidings or of its configuration. A retry does not help.
+    #[error(transparent)]
+    Defect(Box<dyn Error + Send + Sync>),
+}
+
+/// A kind of object that may be missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Object {
+    App,
+    Provider,
+    SigningKey,
+    Endpoint,
+    Suppression,
+    ParkedMessage,
+    User,
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Object::App => "app",
+            Object::Provider => "provider",
+            Object::SigningKey => "signing key",
+            Object::Endpoint => "endpoint",
+            Object::Suppression => "suppression",
+            Object::ParkedMessage => "parked message",
+            Object::User => "user",
+        })
+    }
+}
+
+/// A reason why the state of the installation does not allow a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// Another object has the name.
+    NameTaken,
+    /// The app has the maximum number of signing keys.
+    TooManySigningKeys,
+    /// The app has the maximum number of webhook endpoints.
+    TooManyEndpoints,
+    /// The endpoint is disabled.
+    EndpointDisabled,
+}
+
+impl Conflict {
+    /// Stable code for programs.
+    #[must_use]
+    pub fn code(self) -> &'static str {
+        match self {
+            Conflict::NameTaken => "name_taken",
+            Conflict::TooManySigningKeys => "too_many_signing_keys",
+            Conflict::TooManyEndpoints => "too_many_endpoints",
+            Conflict::EndpointDisabled => "endpoint_disabled",
+        }
+    }
+}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Conflict::NameTaken => "the name is taken",
+            Conflict::TooManySigningKeys => "the app has the maximum number of signing keys",
+            Conflict::TooManyEndpoints => "the app has the maximum number of endpoints",
+            Conflict::EndpointDisabled => "the endpoint is disabled",
+        })
+    }
+}
+
+impl From<store::Error> for OperationError {
+    fn from(error: store::Error) -> Self {
+        if error.is_unavailable() {
+            OperationError::Unavailable(error)
+        } else {
+            OperationError::Defect(Box::new(error))
+        }
+    }
+}
+
+impl From<LinkError> for OperationError {
+    fn from(error: LinkError) -> Self {
+        match error {
+            LinkError::Store(error) => error.into(),
+            error => OperationError::Defect(Box::new(error)),
+        }
+    }
+}
+
+impl From<SigningKeyError> for OperationError {
+    fn from(error: SigningKeyError) -> Self {
+        match error {
+            SigningKeyError::Store(error) => error.into(),
+            SigningKeyError::Secrets(error) => error.into(),
+        }
+    }
+}
+
+impl From<VapidError> for OperationError {
+    fn from(error: VapidError) -> Self {
+        match error {
+            VapidError::Store(error) => error.into(),
+            VapidError::Secrets(error) => error.into(),
+        }
+    }
+}
+
+impl From<SecretsError> for OperationError {
+    fn from(error: SecretsError) -> Self {
+        OperationError::Defect(Box::new(error))
+    }
+}

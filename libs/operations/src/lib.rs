@@ -1,0 +1,17 @@
+//! What operators and backends can do with an installation. Commands, the API and the console call these functions.
+//!
+//! A use case is a function `name(operations, caller, input) -> Result<output, OperationError>`. It first checks with
+//! [`Caller::may`] that the caller has the permission, then validates the input, and changes the data together with the row in
+//! the audit log. Inputs and outputs are data: the caller of this crate reads arguments and bodies, and renders texts and
+//! status codes.
+
+pub mod apps;
+pub mod caller;
+pub mod error;
+mod operations;
+pub mod permission;
+
+pub use caller::{Caller, Grant};
+pub use error::{Conflict, Object, OperationError};
+pub use operations::{MasterKeySource, Operations};
+pub use permission::Permission;

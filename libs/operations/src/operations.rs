@@ -1,0 +1,43 @@
+//! The resources of an installation that the use cases share.
+
+use credentials::secrets::foreign;
+use credentials::{MasterKey, Security};
+use store::Store;
+
+use crate::OperationError;
+
+/// Origin of the master key.
+#[derive(Clone, Debug)]
+pub enum MasterKeySource {
+    /// The process loaded the key, and checked at start that it belongs to the database.
+    Loaded(MasterKey),
+    /// The key file is read when a use case needs it. Commands that need no key also run without one.
+    Configured(Security),
+}
+
+/// Resources of an installation.
+#[derive(Clone, Debug)]
+pub struct Operations {
+    pub(crate) store: Store,
+    master_key: MasterKeySource,
+}
+
+impl Operations {
+    #[must_use]
+    pub fn new(store: Store, master_key: MasterKeySource) -> Operations {
+        Operations { store, master_key }
+    }
+
+    /// Returns the master key for sealing new secrets. Fails if the database has secrets that another key sealed.
+    pub(crate) async fn master_key(&self) -> Result<MasterKey, OperationError> {
+        match &self.master_key {
+            MasterKeySource::Loaded(master_key) => Ok(master_key.clone()),
+            MasterKeySource::Configured(security) => {
+                let master_key = MasterKey::configured(security)?;
+                let checked = foreign::refuse(&self.store, &master_key, security).await;
+                checked.map_err(|error| OperationError::Defect(error.into()))?;
+                Ok(master_key)
+            }
+        }
+    }
+}
