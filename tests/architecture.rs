@@ -47,7 +47,7 @@ const EDGES: [(&str, &[&str]); 16] = [
         ],
     ),
     ("fairness", &["domain"]),
-    ("web", &["credentials", "domain", "event-log", "fairness", "operations", "service-kit", "store"]),
+    ("web", &["credentials", "domain", "fairness", "operations", "service-kit", "store"]),
     ("stand-ins", &["domain"]),
     ("local-servers", &[]),
     ("testkit", &["credentials", "domain", "event-log", "local-servers", "service-kit", "store"]),

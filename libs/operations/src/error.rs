@@ -2,12 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use credentials::link::LinkError;
 use credentials::secrets::SecretsError;
 use credentials::signing::SigningKeyError;
 use credentials::vapid::VapidError;
 use domain::Problem;
+use store::control::quota::Quota;
 
 use crate::Permission;
 
@@ -26,9 +28,31 @@ pub enum OperationError {
     /// The caller does not have this permission.
     #[error("the caller needs the role {} or a higher one", .0.least_role())]
     Denied(Permission),
+    /// The app has reached a quota. An operator can raise it.
+    #[error("the app has reached its quota of {0}")]
+    Quota(Quota),
+    /// The app has reached a quota of bytes per day.
+    #[error("{message}")]
+    Volume {
+        /// One sentence for the caller that names the quota.
+        message: String,
+        /// Time until the app may add as many bytes.
+        wait: Duration,
+    },
+    /// The event of the change exceeds the maximum message size of the log.
+    #[error("the request is too large for the event log; split it")]
+    TooLarge,
     /// The database is not available. A retry may help.
     #[error(transparent)]
     Unavailable(store::Error),
+    /// The log or the time of the request does not suffice now. A retry may help.
+    #[error("{cause}")]
+    Later {
+        /// One sentence for the caller.
+        message: &'static str,
+        /// Cause, for the log of the service only.
+        cause: String,
+    },
     /// An error of Tidings or of its configuration. A retry does not help.
     #[error(transparent)]
     Defect(Box<dyn Error + Send + Sync>),
@@ -44,6 +68,7 @@ pub enum Object {
     Suppression,
     ParkedMessage,
     User,
+    Request,
 }
 
 impl fmt::Display for Object {
@@ -56,6 +81,7 @@ impl fmt::Display for Object {
             Object::Suppression => "suppression",
             Object::ParkedMessage => "parked message",
             Object::User => "user",
+            Object::Request => "request",
         })
     }
 }
@@ -71,6 +97,8 @@ pub enum Conflict {
     TooManyEndpoints,
     /// The endpoint is disabled.
     EndpointDisabled,
+    /// The idempotency key was used with another body.
+    IdempotencyKeyReused,
 }
 
 impl Conflict {
@@ -82,6 +110,7 @@ impl Conflict {
             Conflict::TooManySigningKeys => "too_many_signing_keys",
             Conflict::TooManyEndpoints => "too_many_endpoints",
             Conflict::EndpointDisabled => "endpoint_disabled",
+            Conflict::IdempotencyKeyReused => "idempotency_key_reused",
         }
     }
 }
@@ -93,16 +122,45 @@ impl fmt::Display for Conflict {
             Conflict::TooManySigningKeys => "the app has the maximum number of signing keys",
             Conflict::TooManyEndpoints => "the app has the maximum number of endpoints",
             Conflict::EndpointDisabled => "the endpoint is disabled",
+            Conflict::IdempotencyKeyReused => {
+                "the Idempotency-Key was used with another body within 24 hours"
+            }
         })
+    }
+}
+
+impl OperationError {
+    pub(crate) fn later(message: &'static str, cause: impl fmt::Display) -> OperationError {
+        OperationError::Later { message, cause: cause.to_string() }
+    }
+
+    /// Creates the error for a caller that already uses its whole share of the waiting requests.
+    pub(crate) fn crowded() -> OperationError {
+        OperationError::later(
+            "too many requests are being served; repeat this one",
+            "no room for another request",
+        )
+    }
+
+    pub(crate) fn defect(error: impl Error + Send + Sync + 'static) -> OperationError {
+        OperationError::Defect(Box::new(error))
     }
 }
 
 impl From<store::Error> for OperationError {
     fn from(error: store::Error) -> Self {
-        if error.is_unavailable() {
-            OperationError::Unavailable(error)
-        } else {
-            OperationError::Defect(Box::new(error))
+        match error {
+            store::Error::QuotaReached(quota) => OperationError::Quota(quota),
+            error if error.is_unavailable() => OperationError::Unavailable(error),
+            error if error.is_overtaken() => OperationError::later(
+                "the resource was removed while the request was served; repeat the request",
+                error,
+            ),
+            // A newer release wrote the row. During an upgrade, a process of that release may serve the retry.
+            error if error.is_unreadable() => {
+                OperationError::later("a newer release wrote the resource; repeat the request", error)
+            }
+            error => OperationError::defect(error),
         }
     }
 }

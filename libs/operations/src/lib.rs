@@ -10,8 +10,14 @@ pub mod caller;
 pub mod error;
 mod operations;
 pub mod permission;
+pub mod publisher;
+pub mod sends;
+pub mod users;
+mod waiting;
 
 pub use caller::{Caller, Grant};
 pub use error::{Conflict, Object, OperationError};
 pub use operations::{MasterKeySource, Operations};
 pub use permission::Permission;
+pub use publisher::Publisher;
+pub use sends::Sends;

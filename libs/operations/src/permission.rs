@@ -37,6 +37,7 @@ permissions! {
     EraseUsers: Support, backend: true;
     LiftSuppressions: Support, backend: false;
     EditTemplates: Editor, backend: false;
+    Send: Editor, backend: true;
     CancelRequests: Operator, backend: true;
     ManageProviders: Operator, backend: false;
     ManageWebhooks: Operator, backend: false;

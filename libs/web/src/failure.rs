@@ -11,7 +11,7 @@ use actix_web::{HttpResponse, ResponseError};
 use credentials::link::LinkError;
 use domain::Problem;
 use domain::profile::{self, PatchFailure};
-use event_log::{PublishError, Refusal};
+use operations::OperationError;
 use serde::Serialize;
 use service_kit::clock;
 use service_kit::line_rate::LineRate;
@@ -156,6 +156,33 @@ impl From<store::Error> for Failure {
     }
 }
 
+impl From<OperationError> for Failure {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Invalid(problems) => Failure::Invalid(problems),
+            OperationError::NotFound(object) => {
+                Failure::refused(StatusCode::NOT_FOUND, "not_found", format!("no such {object}"))
+            }
+            OperationError::Conflict(conflict) => {
+                Failure::refused(StatusCode::CONFLICT, conflict.code(), conflict.to_string())
+            }
+            OperationError::Denied(_) => {
+                Failure::refused(StatusCode::FORBIDDEN, "role_required", error.to_string())
+            }
+            OperationError::Quota(quota) => store::Error::QuotaReached(quota).into(),
+            OperationError::Volume { message, wait } => {
+                Failure::QuotaReached { message, seconds: wait.as_secs().max(1) }
+            }
+            OperationError::TooLarge => {
+                Failure::refused(StatusCode::PAYLOAD_TOO_LARGE, "too_large", error.to_string())
+            }
+            OperationError::Unavailable(error) => error.into(),
+            OperationError::Later { message, cause } => Failure::Unavailable { message, cause },
+            OperationError::Defect(error) => Failure::Defect(error.to_string()),
+        }
+    }
+}
+
 impl From<LinkError> for Failure {
     fn from(error: LinkError) -> Self {
         match error {
@@ -188,26 +215,6 @@ impl From<profile::Refusal> for Failure {
     }
 }
 
-impl From<PublishError> for Failure {
-    fn from(error: PublishError) -> Self {
-        match error {
-            PublishError::Refused { refusal: Refusal::TooLarge, .. } => too_large(),
-            PublishError::Refused { .. } => {
-                Failure::unavailable("the event log cannot accept the event now; repeat the request", error)
-            }
-            PublishError::Unconfirmed { .. } => unconfirmed(error),
-        }
-    }
-}
-
-/// Creates a 503 for an event that the log did not confirm in time. The log may have stored the event.
-pub fn unconfirmed(cause: impl Display) -> Failure {
-    Failure::unavailable(
-        "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
-        cause,
-    )
-}
-
 impl From<Overuse> for Failure {
     fn from(_: Overuse) -> Self {
         crowded()
@@ -217,15 +224,6 @@ impl From<Overuse> for Failure {
 /// Creates a 503 for a request whose caller already uses its whole share of the memory or of the queue of waiting requests.
 pub fn crowded() -> Failure {
     Failure::unavailable("too many requests are being served; repeat this one", "no room for another request")
-}
-
-/// Creates a 413 for a request whose event exceeds the log's maximum message size.
-pub fn too_large() -> Failure {
-    Failure::refused(
-        StatusCode::PAYLOAD_TOO_LARGE,
-        "too_large",
-        "the request is too large for the event log; split it",
-    )
 }
 
 /// Returns the problems that an answer lists, at most [`MOST_PROBLEMS`]. If there are more, the last entry states how many are

@@ -1,6 +1,5 @@
 //! Authentication and authorization of callers.
 
-pub(crate) mod actor;
 pub(crate) mod apps;
 pub(crate) mod caller;
 pub(crate) mod device_secret;

@@ -13,7 +13,6 @@ mod gateway;
 mod health;
 mod inbox;
 mod openapi;
-mod publisher;
 mod realtime;
 mod routes;
 mod sends;

@@ -12,6 +12,7 @@ use store::directory::user::proof::Writer;
 use web::accept;
 use web::body::Body;
 use web::failure::Failure;
+use web::peer;
 
 use crate::access::identity::{Demand, Identity, user_required};
 use crate::access::known_app::Evidence;
@@ -19,6 +20,13 @@ use crate::access::known_app::Evidence;
 /// An app's backend, authenticated by the API secret.
 pub(crate) struct AppCaller {
     pub(crate) app: AppId,
+}
+
+impl AppCaller {
+    /// Returns the caller as use cases see it.
+    pub(crate) fn backend(&self, request: &HttpRequest) -> operations::Caller {
+        operations::Caller::backend(self.app, peer::of_request(request).address())
+    }
 }
 
 /// A user, or an app's backend that acts for a user.

@@ -1,7 +1,7 @@
 //! `/v3/requests/{requestId}/deliveries`: the deliveries of a send, by recipient and channel.
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
+use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
@@ -9,7 +9,6 @@ use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
 use serde::Serialize;
 use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
@@ -136,6 +135,7 @@ struct ReceiptBody<'a> {
     responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
 )]
 pub(crate) async fn list(
+    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
@@ -154,11 +154,11 @@ pub(crate) async fn list(
     valid_or_problems(Some(()), problems)?;
 
     let request = id.request()?;
-    let accepted_at = gateway.await_planning(caller.app, request).await?;
     let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
     // Read one delivery more than the page shows, to find out if there is a next page.
-    let found = gateway.store.sends().list_pairs(caller.app, request, filter, after, limit + 1);
-    let mut deliveries = database(found).await?;
+    let backend = caller.backend(&http);
+    let found = gateway.sends.deliveries(&backend, (caller.app, request), filter, after, limit + 1);
+    let (accepted_at, mut deliveries) = found.await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
     if !is_last {
         deliveries.pop();

@@ -3,17 +3,11 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use domain::event::UserErased;
-use domain::id::partition;
-use domain::{AppId, Envelope, Event, StreamName};
-use service_kit::{clock, trace};
-use store::deliveries::timer::NewTimer;
-use web::database::database;
+use operations::users;
 use web::failure::Failure;
 use web::path_id::PathId;
 use web::status_body::{StatusBody, status_body};
 
-use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::openapi::vocabulary::Identifier;
@@ -42,31 +36,7 @@ pub(crate) async fn erase(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.user()?;
-    let begun = database(gateway.store.erasure().erase_user(caller.app, &identifier, clock::now())).await?;
-    let erasure = begun.ok_or_else(|| Failure::not_found("no such user"))?;
-    let user = erasure.user();
-    let timer = gateway.erasure_timer(caller.app, UserErased { user, digest: erasure.digest() })?;
-    database(erasure.commit(&timer, &actor::of(&request))).await?;
-    tracing::info!(app = %caller.app, %user, "erased a user");
+    let backend = caller.backend(&request);
+    users::erase(&gateway.operations, &backend, caller.app, &identifier, gateway.partitions).await?;
     Ok(status_body(StatusCode::ACCEPTED, "the user is erased; the remaining data is deleted soon"))
-}
-
-impl Gateway {
-    /// Creates a timer, due now, that publishes the erasure to the inbox's stream. With a timer, an erasure succeeds even while
-    /// the log is unavailable.
-    fn erasure_timer(&self, app: AppId, erased: UserErased) -> Result<NewTimer, Failure> {
-        let (id, now, user) = (clock::new_id(), clock::now(), erased.user);
-        let event = Envelope {
-            id,
-            app,
-            at: now,
-            send_id: None,
-            caused_by: None,
-            trace: trace::current_traceparent(),
-            event: Event::UserErased(erased),
-        };
-        let message = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
-        let stream = StreamName::Inbox(partition(app, user, self.partitions));
-        Ok(NewTimer { id, due_at: now, stream, message, app, send_id: None, user: None })
-    }
 }

@@ -4,11 +4,9 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
-use web::database::database;
 use web::failure::Failure;
 use web::path_id::PathId;
 
-use crate::access::actor;
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::openapi::vocabulary::{Count, Uuid};
@@ -46,9 +44,6 @@ pub(crate) async fn cancel(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let request = id.request()?;
-    gateway.await_planning(caller.app, request).await?;
-    let cancelled =
-        database(gateway.store.deliveries().cancel_request(caller.app, request, &actor::of(&http))).await?;
-    tracing::info!(app = %caller.app, send_id = %request, cancelled, "cancelled a send");
+    let cancelled = gateway.sends.cancel(&caller.backend(&http), caller.app, request).await?;
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

@@ -6,13 +6,6 @@ use domain::Problem;
 use domain::request::is_idempotency_key;
 use serde_json::{Number, Value};
 
-/// An idempotency key, with the digest of the body of its request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Idempotency {
-    pub(crate) key: String,
-    pub(crate) body_hash: [u8; 32],
-}
-
 /// Returns the value of the header `Idempotency-Key`. None if the header is missing or invalid. An invalid header also adds a
 /// problem.
 pub(crate) fn header_key(request: &HttpRequest, problems: &mut Vec<Problem>) -> Option<String> {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::content::{Attachment, Content, EmailContent, EmailOptions, InAppContent, Object};
 use domain::content_ids;
+use operations::sends::dry_run::RenderedContent;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -98,10 +99,15 @@ pub(crate) struct SmsBody {
     from: Option<String>,
 }
 
-impl From<InAppContent> for ShownContent {
-    fn from(content: InAppContent) -> ShownContent {
-        let InAppContent { title, message, icon, url, data, blocks } = content;
-        ShownContent::InApp(InAppBody { title, message, icon, url, data, blocks })
+impl From<RenderedContent> for ShownContent {
+    fn from(content: RenderedContent) -> ShownContent {
+        match content {
+            RenderedContent::InApp(content) => {
+                let InAppContent { title, message, icon, url, data, blocks } = content;
+                ShownContent::InApp(InAppBody { title, message, icon, url, data, blocks })
+            }
+            RenderedContent::External(content) => content.into(),
+        }
     }
 }
 

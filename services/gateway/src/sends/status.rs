@@ -1,27 +1,19 @@
 //! `/v3/requests/{requestId}`: the status of a send.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::{AppId, Channel, SendId, Status, Timestamp};
+use actix_web::{HttpRequest, HttpResponse};
+use domain::{Channel, SendId, Status, Timestamp};
 use serde::Serialize;
-use service_kit::clock;
 use store::sends::status::RequestSummary;
-use tokio::time::{Instant, sleep};
 use utoipa::ToSchema;
-use web::database::database;
 use web::failure::Failure;
-use web::path_id::{PathId, no_such_request};
+use web::path_id::PathId;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
 use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
-
-/// Maximum time to wait until the dispatcher has written a request that was just accepted.
-const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
-const ASK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Status of a send.
 #[derive(Serialize, ToSchema)]
@@ -73,14 +65,13 @@ struct TopicCount {
     responses((status = 200, description = "The request.", body = RequestBody)),
 )]
 pub(crate) async fn retrieve(
+    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let request_id = id.request()?;
-    gateway.await_planning(caller.app, request_id).await?;
-    let request = database(gateway.store.sends().find_request(caller.app, request_id)).await?;
-    let request = request.ok_or_else(no_such_request)?;
+    let request = gateway.sends.request(&caller.backend(&http), caller.app, request_id).await?;
     let status = status(&request);
     let count = |(topic, recipients): (String, u32)| TopicCount { topic, recipients };
     let topics = request.topics.into_iter().map(count).collect();
@@ -93,35 +84,6 @@ pub(crate) async fn retrieve(
         topics,
         counts: request.counts,
     }))
-}
-
-impl Gateway {
-    /// Waits up to 1.5 s until the dispatcher has written the request to the database, and returns the time of its acceptance.
-    /// 404 if it is not written by then: the request does not exist, or belongs to another app.
-    pub(crate) async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, Failure> {
-        let end = Instant::now() + PLANNED_WITHIN;
-        loop {
-            if let Some(accepted_at) = database(self.store.sends().find_acceptance(app, request)).await? {
-                return Ok(accepted_at);
-            }
-            if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {
-                return Err(no_such_request());
-            }
-            sleep(ASK_INTERVAL).await;
-        }
-    }
-}
-
-/// Returns true if the id was created at most 15 s ago. The dispatcher may not have written such a request yet. The id contains
-/// its time of creation (RFC 9562, section 5.7).
-fn was_just_accepted(request: SendId) -> bool {
-    let Some(made) = request.0.get_timestamp() else {
-        return false;
-    };
-    let (seconds, nanos) = made.to_unix();
-    let made = Duration::new(seconds, nanos).as_millis();
-    let now = u128::try_from(clock::now().millis()).unwrap_or(0);
-    now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
 }
 
 /// Returns the status of the request as a whole; see [`RequestBody::status`].

@@ -1,17 +1,17 @@
 //! Checks of a send against the app's providers: what a provider's kind or settings refuse is refused before the send is accepted.
 
+use crate::OperationError;
+use crate::waiting::database;
 use domain::content::PushContent;
 use domain::mobile_push::{self, apns};
 use domain::overrides::PushOverride;
 use domain::{AppId, Channel, EmailAddress, Problem, SendRequest, allowed_senders, provider_override};
 use serde_json::Value;
 use store::control::provider::ProviderSummary;
-use web::database::database;
-use web::failure::Failure;
 
-use crate::gateway::Gateway;
+use crate::Sends;
 
-impl Gateway {
+impl Sends {
     /// Returns the problems of `override` that depend on the app's providers: members that a provider's kind does not accept, senders
     /// and topics that no provider of the channel accepts, pushes that are too large for a provider's push service, and with
     /// `strict` providers that the app does not have. Reads the providers only if `override` has such members.
@@ -20,7 +20,7 @@ impl Gateway {
         app: AppId,
         send: &SendRequest,
         strict: bool,
-    ) -> Result<Vec<Problem>, Failure> {
+    ) -> Result<Vec<Problem>, OperationError> {
         let from = sender(send);
         let push = send.overrides.push(Channel::MobilePush).map(|push| (push, least_content(send, push)));
         let push = push.filter(|(push, content)| depends_on_provider(push, content));

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::OperationError;
 use domain::{AppId, Timestamp};
 use metrics::counter;
 use service_kit::clock;
@@ -15,7 +16,6 @@ use store::Store;
 use store::control::volume::{Bytes, HOURS, HourVolume, VolumeQuota};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
-use web::failure::Failure;
 
 /// Interval at which gateways exchange their counts through the database.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ impl Volumes {
         bytes: usize,
         limits: Limits,
         store: Option<u64>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OperationError> {
         let mut limit = VolumeQuota::limit(limits[quota as usize]);
         if let (VolumeQuota::Sends, Some(store)) = (quota, store) {
             limit = limit.min(store / SHARE_OF_STORE);
@@ -179,7 +179,7 @@ fn hour_of(time: Timestamp) -> i64 {
     time.millis().div_euclid(HOUR_MILLIS)
 }
 
-fn reached(quota: VolumeQuota, limit: i64, wait: Duration) -> Failure {
+fn reached(quota: VolumeQuota, limit: i64, wait: Duration) -> OperationError {
     counter!(BYTES_REFUSED, "quota" => quota.as_str()).increment(1);
     let message = format!(
         "the app has reached its quota of {limit} bytes of {} within 24 hours; repeat the request later, or let an operator \
@@ -187,7 +187,7 @@ fn reached(quota: VolumeQuota, limit: i64, wait: Duration) -> Failure {
         quota.as_str(),
         quota.switch()
     );
-    Failure::QuotaReached { message, seconds: wait.as_secs().max(1) }
+    OperationError::Volume { message, wait }
 }
 
 #[cfg(test)]

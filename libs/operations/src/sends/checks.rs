@@ -2,20 +2,20 @@
 
 use std::collections::HashSet;
 
+use crate::OperationError;
+use crate::waiting::database;
 use domain::send::TemplateRef;
 use domain::{AppId, Problem, SendRequest};
-use web::database::database;
-use web::failure::Failure;
 
-use crate::gateway::Gateway;
+use crate::Sends;
 use crate::sends::submission::Submission;
 
-impl Gateway {
+impl Sends {
     /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
     /// topics; with `strict`, also the topics. It also checks the overrides against the app's providers, and the size of the data if the
     /// send uses push channels only. It reads the template from the database and not from a cache, because the app may have created
     /// the template a moment ago.
-    pub(crate) async fn check(&self, submission: &Submission) -> Result<(), Failure> {
+    pub(crate) async fn check(&self, submission: &Submission) -> Result<(), OperationError> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
         if let Some(template) = &send.template {
@@ -33,22 +33,26 @@ impl Gateway {
         }
         problems.extend(self.provider_problems(*app, send, submission.strict).await?);
         problems.extend(self.data_too_large_for_push(send));
-        if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
+        if problems.is_empty() { Ok(()) } else { Err(OperationError::Invalid(problems)) }
     }
 
     /// Returns a problem if the app has no such template.
-    pub(crate) async fn unknown_template(
+    pub async fn unknown_template(
         &self,
         app: AppId,
         template: &TemplateRef,
-    ) -> Result<Option<Problem>, Failure> {
+    ) -> Result<Option<Problem>, OperationError> {
         let found = database(self.store.control().find_template(app, template)).await?;
         Ok(found.is_none().then(|| unknown_template(template)))
     }
 
     /// Returns a problem for each unknown recipient. A recipient with an inline profile is never unknown, because the send
     /// creates that user.
-    async fn unknown_recipients(&self, app: AppId, send: &SendRequest) -> Result<Vec<Problem>, Failure> {
+    async fn unknown_recipients(
+        &self,
+        app: AppId,
+        send: &SendRequest,
+    ) -> Result<Vec<Problem>, OperationError> {
         let plain = send.recipients.iter().filter(|recipient| recipient.profile.is_none());
         let named: Vec<&str> = plain.map(|recipient| recipient.identifier.as_str()).collect();
         let known: HashSet<String> =

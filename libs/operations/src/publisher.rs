@@ -1,10 +1,12 @@
 //! Appends the events of requests to the log.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
+use crate::OperationError;
 use bytes::Bytes;
 use domain::{Envelope, Event, Lane, StreamName};
-use event_log::{EventLog, Message};
+use event_log::{EventLog, Message, PublishError, Refusal};
 use fairness::waiting::{WaitError, wait};
 use service_kit::append::{GroupAppend, NewEvent, start_group_append};
 use service_kit::fullness::GATEWAY_STOPS;
@@ -12,7 +14,6 @@ use service_kit::{Context, Fullness};
 use store::Store;
 use store::control::volume::VolumeQuota;
 use tokio_util::sync::CancellationToken;
-use web::failure::{Failure, crowded, too_large, unconfirmed};
 
 use crate::sends::volume::{Limits, Volumes};
 
@@ -34,7 +35,7 @@ pub(crate) enum Repetition {
 }
 
 /// Appends events, unless the log is nearly full or the app has reached its quota of bytes.
-pub(crate) struct Publisher {
+pub struct Publisher {
     log: EventLog,
     transactional_sends: GroupAppend,
     bulk_sends: GroupAppend,
@@ -45,7 +46,7 @@ pub(crate) struct Publisher {
 
 impl Publisher {
     /// Starts the tasks that group sends and follow the fill of the log, until `served` is cancelled.
-    pub(crate) fn start(context: &Context, served: &CancellationToken) -> Publisher {
+    pub fn start(context: &Context, served: &CancellationToken) -> Publisher {
         let sends = Lane::ALL.iter().map(|&lane| StreamName::Send(lane));
         let streams = sends.chain((0..context.partitions).map(StreamName::Inbox));
         let fullness = Fullness::new(GATEWAY_STOPS, streams);
@@ -64,7 +65,7 @@ impl Publisher {
 
     /// Appends an event to the log, waits for the log's confirmation and returns the event's sequence. 413 if the event is too
     /// large; 503 if the stream is nearly full or the log does not confirm in time.
-    pub(crate) async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, Failure> {
+    pub async fn append(&self, stream: StreamName, event: &Envelope) -> Result<u64, OperationError> {
         let payload = self.encode(stream, event)?;
         Ok(confirmed(wait(self.log.publish(Message { stream, id: None, payload })).await)??.seq)
     }
@@ -79,7 +80,7 @@ impl Publisher {
         send: &Envelope,
         repeats: Repetition,
         limits: Limits,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OperationError> {
         let stream = StreamName::Send(lane);
         let payload = self.encode(stream, send)?;
         let size = match &send.event {
@@ -102,7 +103,7 @@ impl Publisher {
         send: &Envelope,
         repeats: Repetition,
         payload: Bytes,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), OperationError> {
         let message_id = (repeats != Repetition::Impossible).then(|| send.id.to_string());
         if payload.len() > MAX_GROUPED || repeats == Repetition::Actual {
             let message = Message { stream, id: message_id, payload };
@@ -121,14 +122,14 @@ impl Publisher {
         }
     }
 
-    fn encode(&self, stream: StreamName, event: &Envelope) -> Result<Bytes, Failure> {
-        let payload = event.encode().map_err(|error| Failure::Defect(error.to_string()))?;
+    fn encode(&self, stream: StreamName, event: &Envelope) -> Result<Bytes, OperationError> {
+        let payload = event.encode().map_err(|error| OperationError::defect(error))?;
         if payload.len() > MAX_EVENT {
-            return Err(too_large());
+            return Err(OperationError::TooLarge);
         }
         if self.fullness.is_full(stream) {
             let message = "the event log is nearly full; repeat the request later";
-            return Err(Failure::unavailable(message, format_args!("{stream} or the store is nearly full")));
+            return Err(OperationError::later(message, format_args!("{stream} or the store is nearly full")));
         }
         self.fullness.add(payload.len());
         Ok(payload.into())
@@ -140,9 +141,29 @@ async fn follow(volumes: Arc<Volumes>, served: CancellationToken, store: Store) 
     Ok(())
 }
 
-fn confirmed<T>(waited: Result<T, WaitError>) -> Result<T, Failure> {
+fn confirmed<T>(waited: Result<T, WaitError>) -> Result<T, OperationError> {
     waited.map_err(|error| match error {
-        WaitError::Crowded => crowded(),
+        WaitError::Crowded => OperationError::crowded(),
         WaitError::Overdue => unconfirmed("no acknowledgement in time"),
     })
+}
+
+/// Creates the error for an event that the log did not confirm in time. The log may have stored the event.
+fn unconfirmed(cause: impl Display) -> OperationError {
+    OperationError::later(
+        "not confirmed: the event log did not answer in time; repeat with the same Idempotency-Key",
+        cause,
+    )
+}
+
+impl From<PublishError> for OperationError {
+    fn from(error: PublishError) -> Self {
+        match error {
+            PublishError::Refused { refusal: Refusal::TooLarge, .. } => OperationError::TooLarge,
+            PublishError::Refused { .. } => {
+                OperationError::later("the event log cannot accept the event now; repeat the request", error)
+            }
+            PublishError::Unconfirmed { .. } => unconfirmed(error),
+        }
+    }
 }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use crate::OperationError;
 use domain::AppId;
 use moka::future::Cache;
 use store::Store;
 use store::control::quota::Quota;
 use tokio::time::timeout;
-use web::failure::Failure;
 
 /// Time for which a successful check is cached.
 const KNOWN_FOR: Duration = Duration::from_secs(60);
@@ -24,7 +24,12 @@ impl KnownCategories {
     }
 
     /// Refuses a new category if the app has reached its quota. Accepts every category if the check fails or takes too long.
-    pub(crate) async fn check(&self, store: &Store, app: AppId, identifier: &str) -> Result<(), Failure> {
+    pub(crate) async fn check(
+        &self,
+        store: &Store,
+        app: AppId,
+        identifier: &str,
+    ) -> Result<(), OperationError> {
         let key = (app, identifier.to_owned());
         if self.0.contains_key(&key) {
             return Ok(());
@@ -35,7 +40,7 @@ impl KnownCategories {
                 self.0.insert(key, ()).await;
                 Ok(())
             }
-            Ok(Ok(false)) => Err(store::Error::QuotaReached(Quota::Categories).into()),
+            Ok(Ok(false)) => Err(OperationError::Quota(Quota::Categories)),
             Ok(Err(error)) => {
                 tracing::warn!(%app, %error, "cannot check the quota of categories; accepting the send");
                 Ok(())

@@ -1,15 +1,15 @@
 //! Pushes that are too large for a push service even without a body.
 
+use crate::OperationError;
 use credentials::click;
 use credentials::link::LinkError;
 use domain::content::{Content, InAppContent, PushContent};
 use domain::overrides::PushOverride;
 use domain::{Answer, AppId, Channel, Problem, SendId, SendRequest, UserNumber, mobile_push, web_push};
-use web::failure::Failure;
 
-use crate::gateway::Gateway;
+use crate::Sends;
 
-impl Gateway {
+impl Sends {
     /// Returns a problem if the send selects push channels only, and its data fits into no push of any of them. With other
     /// channels the send is accepted: an inbox item and a template may use the data.
     pub(crate) fn data_too_large_for_push(&self, send: &SendRequest) -> Option<Problem> {
@@ -23,7 +23,11 @@ impl Gateway {
     }
 
     /// Returns a click link of the length that the worker's links have. None if the service has no public URL.
-    pub(crate) async fn sample_click_url(&self, app: AppId, send: SendId) -> Result<Option<String>, Failure> {
+    pub(crate) async fn sample_click_url(
+        &self,
+        app: AppId,
+        send: SendId,
+    ) -> Result<Option<String>, OperationError> {
         let user = UserNumber(i64::MAX);
         match click::url(&self.links, self.public_url.as_deref(), app, user, send).await {
             // The worker cannot send such an app's web pushes at all.

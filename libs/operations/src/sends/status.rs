@@ -1,0 +1,86 @@
+//! What became of a send.
+
+use std::time::Duration;
+
+use domain::{AppId, SendId, Timestamp};
+use service_kit::clock;
+use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
+use store::sends::status::RequestSummary;
+use tokio::time::{Instant, sleep};
+
+use crate::waiting::database;
+use crate::{Caller, Object, OperationError, Permission, Sends};
+
+/// Maximum time to wait until the dispatcher has written a request that was just accepted.
+const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
+const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+impl Sends {
+    /// Returns a request. Fails if it does not exist, or belongs to another app.
+    pub async fn request(
+        &self,
+        caller: &Caller,
+        app: AppId,
+        request: SendId,
+    ) -> Result<RequestSummary, OperationError> {
+        self.await_planning(caller, app, request, Permission::View).await?;
+        let found = database(self.store.sends().find_request(app, request)).await?;
+        found.ok_or(OperationError::NotFound(Object::Request))
+    }
+
+    /// Lists at most `limit` deliveries of a request, and returns the time of its acceptance.
+    pub async fn deliveries(
+        &self,
+        caller: &Caller,
+        (app, request): (AppId, SendId),
+        filter: PairFilter<'_>,
+        after: Option<PairPosition>,
+        limit: i64,
+    ) -> Result<(Timestamp, Vec<PairStatus>), OperationError> {
+        let accepted_at = self.await_planning(caller, app, request, Permission::View).await?;
+        let found = self.store.sends().list_pairs(app, request, filter, after, limit);
+        Ok((accepted_at, database(found).await?))
+    }
+
+    /// Cancels the deliveries of a request that no provider has received yet, and returns their number.
+    pub async fn cancel(&self, caller: &Caller, app: AppId, request: SendId) -> Result<u64, OperationError> {
+        self.await_planning(caller, app, request, Permission::CancelRequests).await?;
+        let cancelling = self.store.deliveries().cancel_request(app, request, caller.actor());
+        let cancelled = database(cancelling).await?;
+        tracing::info!(%app, send_id = %request, cancelled, "cancelled a send");
+        Ok(cancelled)
+    }
+
+    /// Waits up to 1.5 s until the dispatcher has written the request to the database, and returns the time of its acceptance.
+    async fn await_planning(
+        &self,
+        caller: &Caller,
+        app: AppId,
+        request: SendId,
+        permission: Permission,
+    ) -> Result<Timestamp, OperationError> {
+        caller.may(permission, app)?;
+        let end = Instant::now() + PLANNED_WITHIN;
+        loop {
+            if let Some(accepted_at) = database(self.store.sends().find_acceptance(app, request)).await? {
+                return Ok(accepted_at);
+            }
+            if !was_just_accepted(request) || Instant::now() + ASK_INTERVAL > end {
+                return Err(OperationError::NotFound(Object::Request));
+            }
+            sleep(ASK_INTERVAL).await;
+        }
+    }
+}
+
+/// Returns true if the id was created at most 15 s ago. The dispatcher may not have written such a request yet. The id contains
+/// its time of creation (RFC 9562, section 5.7).
+fn was_just_accepted(request: SendId) -> bool {
+    let Some(made) = request.0.get_timestamp() else {
+        return false;
+    };
+    let (seconds, nanos) = made.to_unix();
+    let made = Duration::new(seconds, nanos).as_millis();
+    let now = u128::try_from(clock::now().millis()).unwrap_or(0);
+    now.abs_diff(made) <= 10 * PLANNED_WITHIN.as_millis()
+}
