@@ -4,6 +4,7 @@
 
 mod evidence;
 mod language;
+mod migrations;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -71,3 +71,20 @@ fn every_reader_on_the_page_of_limits_names_tests() {
     problems.extend(Tests::of_the_workspace().missing("docs/limits.md", named_tests(section)));
     report(&problems);
 }
+
+#[test]
+fn every_promise_names_its_ring() {
+    let page = read(&root().join("docs/guarantees.md"));
+    let (mut rows, mut problems) = (0, Vec::new());
+    for section in ["The promises", "Other promises"] {
+        let text = page.split(&format!("\n## {section}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
+        for row in text.lines().filter(|line| line.starts_with("| ") && !line.ends_with("| ring |")) {
+            rows += 1;
+            if !["| CI |", "| both |"].iter().any(|ring| row.ends_with(ring)) {
+                problems.push(format!("docs/guarantees.md: no ring after the promise {row}"));
+            }
+        }
+    }
+    assert!(rows > 40, "docs/guarantees.md has only {rows} promises");
+    report(&problems);
+}

@@ -11,6 +11,7 @@ mod figures;
 mod installed;
 mod interrupt;
 mod mail_servers;
+mod nightly;
 mod node;
 mod overload;
 mod provision;
@@ -41,6 +42,7 @@ use clap::{Parser, Subcommand};
   cargo xtask upgrade             upgrade a database with deliveries in every state
   cargo xtask overload            offer ten times the load that the gateway accepts
   cargo xtask deploy-test         test what operators deploy
+  cargo xtask nightly             run what is too slow for .ci/run
   cargo xtask figures             print figures about the code and its comments
   cargo xtask clients             build npm packages of the browser clients"
 )]
@@ -59,6 +61,7 @@ enum Command {
     Upgrade(upgrade::Arguments),
     Overload(overload::Arguments),
     DeployTest(deploy::Arguments),
+    Nightly(nightly::Arguments),
     Figures(figures::Arguments),
     Clients(clients::Arguments),
 }
@@ -73,6 +76,7 @@ fn main() -> ExitCode {
         Command::Upgrade(arguments) => upgrade::run(&arguments),
         Command::Overload(arguments) => overload::run(&arguments),
         Command::DeployTest(arguments) => deploy::run(&arguments),
+        Command::Nightly(arguments) => nightly::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
     };
