@@ -1,11 +1,17 @@
 //! Rules of `docs/style.md` that a program can check.
 
+#[path = "../xtask/src/prose.rs"]
+mod prose;
+
 use std::path::PathBuf;
 
+use self::prose::{Prose, doc_blocks};
 use crate::{files, pages, read, relative, report, root};
 
 /// The percentage of doc comments that begin with a headless clause must be below this.
 const HEADLESS_PERCENT: usize = 4;
+/// Maximum number of words of doc comments per line of code. It only falls; the goal is 1.1.
+const MOST_WORDS: f64 = 1.61;
 /// Words to avoid, from the right column of the table in `docs/style.md`. Words that have another meaning in this project are
 /// left out.
 const STILTED: [&str; 14] = [
@@ -40,6 +46,18 @@ fn few_doc_comments_begin_with_a_headless_clause() {
         .collect();
     let percent = found.len() * 100 / blocks.len();
     assert!(percent < HEADLESS_PERCENT, "{percent} % of {} doc comments\n{}", blocks.len(), found.join("\n"));
+}
+
+/// Doc comments stay worth reading only if there are few of them.
+#[test]
+fn doc_comments_have_few_words_per_line_of_code() {
+    let mut prose = Prose::default();
+    for path in production() {
+        prose.add(&read(&path));
+    }
+    let words = prose.words_per_line();
+    assert!(words <= MOST_WORDS, "{words:.3} words of doc comments per line of code, at most {MOST_WORDS}");
+    assert!(words > MOST_WORDS - 0.05, "lower MOST_WORDS to {words:.3}");
 }
 
 /// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use the words of [`STILTED`].
@@ -81,22 +99,10 @@ fn stilted(line: &str) -> Vec<&'static str> {
     STILTED.into_iter().filter(|words| has(words)).collect()
 }
 
-/// Text of each block of consecutive `///` lines.
-fn doc_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut block = String::new();
-    for line in text.lines().chain([""]) {
-        match line.trim_start().strip_prefix("///") {
-            Some(words) => block += words,
-            None if !block.is_empty() => blocks.push(std::mem::take(&mut block)),
-            None => {}
-        }
-    }
-    blocks
-}
-
 /// Lists the Rust files of all crates, except the files in `tests` folders.
 fn production() -> Vec<PathBuf> {
     let folders = ["libs", "services", "xtask"].iter().flat_map(|folder| files(&root().join(folder), "rs"));
-    folders.filter(|path| !relative(path).split('/').any(|part| part == "tests")).collect()
+    folders
+        .filter(|path| !relative(path).split('/').any(|part| part == "tests" || part == "tests.rs"))
+        .collect()
 }

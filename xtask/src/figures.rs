@@ -6,13 +6,14 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
+use crate::prose::{Prose, doc_blocks};
 use crate::workspace;
 
 /// Print figures about the size of the code and the style of its comments
 ///
-/// Counts lines of source and tests, files on the path of a send, links between modules of the store, and lengths of functions.
-/// Also counts doc comments that are very short or begin with a headless clause, such as "What is sent". `tests/architecture.rs`
-/// limits some of these figures.
+/// Counts lines of source and tests, files on the path of a send and in its closure, links between modules of the store, and lengths
+/// of functions. Also counts words of doc comments per line of code, and doc comments that are very short or begin with a headless
+/// clause, such as "What is sent". `tests/architecture.rs` and `tests/language.rs` limit some of these figures.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   cargo xtask figures")]
@@ -27,17 +28,24 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     let (source, tests) = (production()?, tests()?);
     println!("source            {:>7} lines in {} files", lines(&source)?, source.len());
     println!("tests             {:>7} lines in {} files", lines(&tests)?, tests.len());
-    let path = path_of_a_send()?;
+    let page = read(&workspace().join("ARCHITECTURE.md"))?;
+    let (path, closure) = (path_of_a_send(&page)?, closure_of_a_send(&page)?);
     println!("path of a send    {:>7} lines in {} files", lines(&path)?, path.len());
+    println!("its closure       {:>7} lines in {} files", lines(&closure)?, closure.len());
     let modules: Vec<_> =
         source.iter().filter(|file| file.starts_with(workspace().join("libs/store/src"))).collect();
     println!("store             {:>7} files, {} links between its modules", modules.len(), arrows(&modules)?);
 
     let mut functions = Vec::new();
     let (mut blocks, mut headless, mut few) = (0_usize, 0_usize, 0_usize);
+    let mut prose = Prose::default();
     for file in &source {
         let text = read(file)?;
-        functions.extend(function_lengths(&text));
+        // Functions that list test data may be longer.
+        if !file.starts_with(workspace().join("libs/testkit")) {
+            functions.extend(function_lengths(&text));
+        }
+        prose.add(&text);
         for block in doc_blocks(&text) {
             blocks += 1;
             headless += usize::from(HEADLESS.contains(&block.split_whitespace().next().unwrap_or_default()));
@@ -57,6 +65,12 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
         "doc comments      {blocks:>7}, {:.1} % begin with {}, {few} have {FEW_WORDS} words or fewer",
         100.0 * headless as f64 / blocks.max(1) as f64,
         HEADLESS.join("/")
+    );
+    println!(
+        "                  {:>7} words, {:.2} per line of code ({})",
+        prose.words,
+        prose.words_per_line(),
+        prose.lines
     );
     Ok(ExitCode::SUCCESS)
 }
@@ -81,7 +95,7 @@ fn tests() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 fn is_test(file: &Path) -> bool {
-    file.components().any(|part| part.as_os_str() == "tests")
+    file.components().any(|part| part.as_os_str() == "tests" || part.as_os_str() == "tests.rs")
 }
 
 fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
@@ -98,14 +112,23 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> anyhow::Result<()> {
 }
 
 /// Lists the files that `ARCHITECTURE.md` names under "The path of a send".
-fn path_of_a_send() -> anyhow::Result<Vec<PathBuf>> {
-    let page = read(&workspace().join("ARCHITECTURE.md"))?;
-    let (_, section) =
-        page.split_once("\n## The path of a send\n").context("no section `The path of a send`")?;
-    let section = section.split("\n## ").next().unwrap_or_default();
-    let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+fn path_of_a_send(page: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let rows = section_of_a_send(page)?.lines().filter_map(|line| line.strip_prefix("| `"));
     let files = rows.filter_map(|row| row.split('`').next());
     Ok(files.map(|file| workspace().join(file)).collect())
+}
+
+/// Lists all files that the section names: those of the path, and those that decide, store or call on their behalf.
+fn closure_of_a_send(page: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let quoted = section_of_a_send(page)?.split('`').skip(1).step_by(2);
+    let files = quoted.filter(|quoted| quoted.starts_with("libs/") || quoted.starts_with("services/"));
+    Ok(files.map(|file| workspace().join(file)).collect())
+}
+
+fn section_of_a_send(page: &str) -> anyhow::Result<&str> {
+    let (_, section) =
+        page.split_once("\n## The path of a send\n").context("no section `The path of a send`")?;
+    Ok(section.split("\n## ").next().unwrap_or_default())
 }
 
 /// Counts the pairs of modules of the store in which one module uses the other.
@@ -130,48 +153,32 @@ fn arrows(modules: &[&PathBuf]) -> anyhow::Result<usize> {
         .sum())
 }
 
-/// Returns the length of each function in lines, from its signature to the closing brace with the same indentation.
+/// Returns the length of each function with a body: the lines of code between its braces, as Clippy counts them for
+/// `too_many_lines`. The closing brace has the indentation of the signature.
 fn function_lengths(text: &str) -> Vec<usize> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();
-    for (number, line) in lines.iter().enumerate() {
-        let code = line.trim_start();
-        let is_function = [
-            "fn ",
-            "pub fn ",
-            "async fn ",
-            "pub async fn ",
-            "pub(crate) fn ",
-            "pub(crate) async fn ",
-            "pub(super) fn ",
-            "const fn ",
-            "pub const fn ",
-        ]
-        .iter()
-        .any(|start| code.starts_with(start));
-        if !is_function {
+    for (number, line) in lines.iter().enumerate().filter(|(_, line)| is_function(line)) {
+        // The signature ends with the body's brace, with a body on the same line, or, in a trait, with a semicolon.
+        let Some(start) = lines[number..].iter().position(|line| line.ends_with(['{', '}', ';'])) else {
             continue;
-        }
-        let closing = format!("{}}}", &line[..line.len() - code.len()]);
-        if let Some(length) = lines[number..].iter().position(|line| *line == closing) {
-            found.push(length + 1);
+        };
+        let closing = format!("{}}}", &line[..line.len() - line.trim_start().len()]);
+        if lines[number + start].ends_with('}') {
+            found.push(1);
+        } else if lines[number + start].ends_with('{') {
+            let body = lines[number + start + 1..].iter().take_while(|line| **line != closing);
+            let is_code = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with("//");
+            found.push(body.filter(|line| is_code(line)).count());
         }
     }
     found
 }
 
-/// Returns the text of each block of `///` lines.
-fn doc_blocks(text: &str) -> Vec<String> {
-    let mut blocks = Vec::new();
-    let mut block = String::new();
-    for line in text.lines().chain([""]) {
-        match line.trim_start().strip_prefix("///") {
-            Some(words) => block += words,
-            None if !block.is_empty() => blocks.push(std::mem::take(&mut block)),
-            None => {}
-        }
-    }
-    blocks
+fn is_function(line: &str) -> bool {
+    let mut words = line.split_whitespace();
+    let qualifier = |word: &&str| word.starts_with("pub") || ["const", "async", "unsafe"].contains(word);
+    words.find(|word| !qualifier(word)) == Some("fn")
 }
 
 fn lines(files: &[PathBuf]) -> anyhow::Result<usize> {
@@ -180,4 +187,40 @@ fn lines(files: &[PathBuf]) -> anyhow::Result<usize> {
 
 fn read(file: &Path) -> anyhow::Result<String> {
     std::fs::read_to_string(file).with_context(|| file.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{function_lengths, is_function};
+    use crate::prose::Prose;
+
+    #[test]
+    fn a_function_without_a_body_has_no_length() {
+        let text = "\
+trait Kind {
+    fn name(&self) -> &str;
+    fn sizes(
+        &self,
+        of: [u8; 4],
+    ) -> Vec<usize>;
+}
+impl Kind for Own {
+    pub(crate) async fn name(&self) -> &str {
+        // The comment does not count.
+        NAME
+    }
+    const fn size() -> usize { 1 }
+}
+";
+        assert_eq!(function_lengths(text), [1, 1]);
+        assert!(!is_function("    function(fn_pointer)"));
+    }
+
+    #[test]
+    fn words_of_doc_comments_are_counted_per_line_of_code() {
+        let mut prose = Prose::default();
+        prose.add("//! A page.\n\n/// Two words.\nfn a() {\n    // why\n}\n\n#[cfg(test)]\nmod tests {\n/// No.\n}\n");
+        assert_eq!((prose.words, prose.lines), (2, 2));
+        assert!((prose.words_per_line() - 1.0).abs() < f64::EPSILON);
+    }
 }

@@ -14,6 +14,7 @@ mod mail_servers;
 mod nightly;
 mod node;
 mod overload;
+mod prose;
 mod provision;
 mod python;
 mod sql;

@@ -1,0 +1,40 @@
+//! Doc comments of source texts. `cargo xtask figures` and the suite `architecture` use this module.
+
+/// Words of doc comments, and lines of code.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Prose {
+    pub(crate) words: usize,
+    pub(crate) lines: usize,
+}
+
+impl Prose {
+    /// Adds the words of the `///` comments of a text, and its lines that are neither blank nor comments. Leaves out the module of
+    /// tests at the end.
+    pub(crate) fn add(&mut self, text: &str) {
+        let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+        for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match line.strip_prefix("///") {
+                Some(comment) => self.words += comment.split_whitespace().count(),
+                None => self.lines += usize::from(!line.starts_with("//")),
+            }
+        }
+    }
+
+    pub(crate) fn words_per_line(self) -> f64 {
+        self.words as f64 / self.lines.max(1) as f64
+    }
+}
+
+/// Returns the text of each block of `///` lines.
+pub(crate) fn doc_blocks(text: &str) -> Vec<String> {
+    let mut blocks = Vec::new();
+    let mut block = String::new();
+    for line in text.lines().chain([""]) {
+        match line.trim_start().strip_prefix("///") {
+            Some(words) => block += words,
+            None if !block.is_empty() => blocks.push(std::mem::take(&mut block)),
+            None => {}
+        }
+    }
+    blocks
+}
