@@ -321,6 +321,21 @@ fn the_path_of_a_send_gets_no_longer() {
     }
 }
 
+#[test]
+fn deployment_files_name_every_service() {
+    let folders = std::fs::read_dir(root().join("services")).unwrap();
+    let services = folders.map(|folder| folder.unwrap().file_name().into_string().unwrap());
+    for service in services.filter(|name| name != "tidings") {
+        for file in
+            ["services", "compose/external.yml", "observability/prometheus.yml", "helm/tidings/values.yaml"]
+        {
+            let text = read(&root().join("deploy").join(file));
+            let mut words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '-');
+            assert!(words.any(|word| word == service), "deploy/{file} lacks {service}");
+        }
+    }
+}
+
 /// Returns the files to which the Markdown links of a text point, with any `#fragment` removed.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| {

@@ -33,6 +33,15 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- else }}{{ add ($own.replicas | default .defaults.replicas) 1 }}{{ end }}
 {{- end }}
 
+{{- /* Names of all services, as a JSON array, from the list that deploy/package and deploy/upgrade read too. */ -}}
+{{- define "tidings.services" -}}
+{{- $names := list -}}
+{{- range .Files.Lines "files/services" -}}
+{{- if and . (not (hasPrefix "#" .)) -}}{{- $names = append $names (splitList " " . | first) -}}{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end }}
+
 {{- /* Refuses values that would fail only after the installation. */ -}}
 {{- define "tidings.validate" -}}
 {{- $values := .Values -}}
@@ -43,7 +52,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- fail "database.serviceRole: name the role of the services, to which the owner of database.ownerSecret grants their rights" -}}
 {{- end -}}
 {{- $sum := 0 -}}
+{{- $known := include "tidings.services" . | fromJsonArray -}}
 {{- range $name, $service := $values.services -}}
+{{- if not (has $name $known) -}}
+{{- fail (printf "services.%s: no such service; the services are %s" $name (join ", " $known)) -}}
+{{- end -}}
 {{- $most := include "tidings.mostReplicas" (dict "service" $service "defaults" $values.defaults) | int -}}
 {{- $sum = add $sum (mul $most ($service.databaseConnections | default $values.defaults.databaseConnections | int)) -}}
 {{- if dig "keda" "enabled" false $service -}}
