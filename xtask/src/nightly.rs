@@ -47,7 +47,7 @@ enum Step {
 /// gives the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  cargo xtask nightly                       every step; takes about three hours on two cores
+  cargo xtask nightly                       every step; takes several hours on two cores
   cargo xtask nightly faults plans          two of them
   cargo xtask nightly beside --last v0.5.0  the programs of this tag beside those of this checkout")]
 pub(crate) struct Arguments {
