@@ -4,16 +4,16 @@ use domain::plan::{self, Decision, Person, SendFacts, SuppressedTargets};
 use domain::profile::{Unproven, lacks_proof};
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
 use domain::{Channel, Reason, SendRequest};
-use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
-use store::sends::plan::Decisions;
+use store::sends::planned_chunk::{Decisions, PlannedChunk};
 
 use crate::Template;
 
-/// Decides the channels of each recipient of the chunk. `position` is the index of the chunk in `facts`. If the send names a
-/// template but `template` is None (it is missing or cannot be compiled), no channel has content.
+/// Decides the channels of each recipient of the chunk. If the send names a template but `template` is None (it is missing or
+/// cannot be compiled), no channel has content.
 #[must_use]
-pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Option<&Template>) -> Decisions {
+pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Template>) -> Decisions {
+    let chunk = &planned.chunk;
     let offered = offered_channels(&chunk.send, template);
     let send = SendFacts {
         send_id: chunk.send_id,
@@ -25,7 +25,7 @@ pub fn decide_chunk(chunk: &Chunk, facts: &Facts, position: usize, template: Opt
     };
     let nothing = SuppressedTargets::new();
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
-    let category = facts.category(position).filter(|category| !category.critical);
+    let category = planned.category_with_preferences();
     let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
     let recipients = chunk.recipients().iter().enumerate();
     recipients

@@ -11,7 +11,7 @@ use domain::{Channel, SendRequest, TemplateProfile, profile};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
-use store::sends::facts::PlanCategory;
+use store::sends::planned_chunk::PlanCategory;
 
 use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};

@@ -6,6 +6,7 @@ pub mod facts;
 pub mod idempotency;
 pub mod pairs;
 pub mod plan;
+pub mod planned_chunk;
 pub mod retention;
 pub mod send;
 pub mod status;

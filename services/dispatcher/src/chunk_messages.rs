@@ -13,7 +13,8 @@ use service_kit::append::NewEvent;
 use store::deliveries::ledger::DeliveryState;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
-use store::sends::plan::{Decisions, RenderFailure};
+use store::sends::plan::RenderFailure;
+use store::sends::planned_chunk::PlannedChunk;
 use uuid::Uuid;
 
 use crate::inbox_events::InboxEvents;
@@ -21,24 +22,13 @@ use crate::inbox_events::InboxEvents;
 /// Size of the gathered messages, in bytes, at which they are published.
 const SLICE: usize = 8 * 1024 * 1024;
 
-/// The message that caused the planning of a chunk.
-#[derive(Clone, Debug)]
-pub(crate) struct Cause {
-    pub(crate) id: Uuid,
-    pub(crate) trace: Option<String>,
-}
-
 /// A chunk with its frozen plan, and everything that is needed to write the messages.
 pub(crate) struct FrozenChunk<'a> {
-    pub(crate) chunk: &'a Chunk,
-    pub(crate) decisions: &'a Decisions,
+    pub(crate) planned: &'a PlannedChunk,
     pub(crate) facts: &'a Facts,
-    /// Index of the chunk in `facts`.
-    pub(crate) position: usize,
     pub(crate) renderer: ContentRenderer<'a>,
     pub(crate) partitions: u32,
     pub(crate) now: Timestamp,
-    pub(crate) cause: &'a Cause,
 }
 
 /// Messages of chunks, gathered until they are published together.
@@ -68,6 +58,10 @@ impl MessageBuffer {
 }
 
 impl FrozenChunk<'_> {
+    pub(crate) fn chunk(&self) -> &Chunk {
+        &self.planned.chunk
+    }
+
     /// Renders the remaining decisions and adds their messages to `buffer`, until `buffer` is full. Returns true if decisions
     /// remain. Render failures and oversized content are collected in `buffer.failures`.
     pub(crate) fn render_messages(
@@ -75,10 +69,10 @@ impl FrozenChunk<'_> {
         progress: &mut Progress,
         buffer: &mut MessageBuffer,
     ) -> Result<bool, serde_json::Error> {
-        let created_at = self.chunk.send.send_at.unwrap_or(self.chunk.accepted_at);
+        let created_at = self.chunk().send.send_at.unwrap_or(self.chunk().accepted_at);
         let mut inbox = InboxEvents::new(created_at, self.category());
         let from = progress.next;
-        while let Some((index, decision)) = self.decisions.get(progress.next) {
+        while let Some((index, decision)) = self.planned.decisions.get(progress.next) {
             if buffer.size + inbox.size() >= SLICE {
                 break;
             }
@@ -92,11 +86,11 @@ impl FrozenChunk<'_> {
         }
         buffer.size += inbox.size();
         for (number, (partition, added)) in inbox.into_events().enumerate() {
-            let name = format!("inbox.{}.{}", self.chunk.chunk, from + number);
+            let name = format!("inbox.{}.{}", self.chunk().chunk, from + number);
             let id = self.stable_id(&name);
             buffer.inbox.push((partition, self.envelope(id, Event::InboxItemsAdded(added))));
         }
-        let is_more = progress.next < self.decisions.len();
+        let is_more = progress.next < self.planned.decisions.len();
         if !is_more {
             buffer.push(self.chunk_planned_message(&progress.unrendered)?);
         }
@@ -104,7 +98,7 @@ impl FrozenChunk<'_> {
     }
 
     fn category(&self) -> Option<CategoryId> {
-        self.facts.category(self.position).map(|category| category.id)
+        self.planned.category.as_ref().map(|category| category.id)
     }
 
     fn render_recipient(
@@ -114,17 +108,17 @@ impl FrozenChunk<'_> {
         inbox: &mut InboxEvents,
         buffer: &mut MessageBuffer,
     ) -> Result<(), serde_json::Error> {
-        let first = self.chunk.chunk as usize * CHUNK_RECIPIENTS;
-        let recipients = self.chunk.recipients();
+        let first = self.chunk().chunk as usize * CHUNK_RECIPIENTS;
+        let recipients = self.chunk().recipients();
         let recipient = (index as usize).checked_sub(first).and_then(|place| recipients.get(place));
         let (Some(recipient), Some(user)) = (recipient, decision.user) else {
             return Ok(());
         };
         let nothing = Object::new();
         let profile =
-            self.facts.user(self.chunk.app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
+            self.facts.user(self.chunk().app, &recipient.identifier).map_or(&nothing, |(_, profile)| profile);
         if decision.in_app {
-            let partition = partition(self.chunk.app, user, self.partitions);
+            let partition = partition(self.chunk().app, user, self.partitions);
             let content = self.renderer.in_app(recipient, profile);
             if let Err(error) = content.and_then(|content| inbox.add(partition, user, content)) {
                 buffer.failures.push(self.render_failure(index, Channel::InApp, &error));
@@ -146,16 +140,15 @@ impl FrozenChunk<'_> {
         delivery: &PlannedDelivery,
         content: Content,
     ) -> Result<NewEvent, serde_json::Error> {
-        let expires_at = self.chunk.send.expires_at;
-        let category = self.facts.category(self.position).filter(|category| !category.critical);
+        let expires_at = self.chunk().send.expires_at;
         let job = DeliveryJob {
             expires_at,
-            category: category.map(|category| category.id),
-            overrides: self.chunk.send.overrides.providers.clone(),
+            category: self.planned.category_with_preferences().map(|category| category.id),
+            overrides: self.chunk().send.overrides.providers.clone(),
             recipient: Some(recipient),
             ..DeliveryJob::first(delivery.id, delivery.channel, user, delivery.target.clone(), content)
         };
-        let stream = StreamName::Job(delivery.channel, self.chunk.send.lane);
+        let stream = StreamName::Job(delivery.channel, self.chunk().send.lane);
         self.message_with_stable_id(stream, format!("{}.1", delivery.id), Event::DeliveryJob(Box::new(job)))
     }
 
@@ -164,10 +157,10 @@ impl FrozenChunk<'_> {
         unrendered: &HashMap<u32, HashSet<Channel>>,
     ) -> Result<NewEvent, serde_json::Error> {
         let none = HashSet::new();
-        let template = self.facts.template(self.position).map(|template| (template.id, template.version));
+        let template = self.planned.template.as_ref().map(|template| (template.id, template.version));
         let mut decided = ChunkDecisions { category: self.category(), template, ..ChunkDecisions::default() };
         let (mut in_app, mut deliveries, mut skipped) = (0, 0, 0);
-        for (index, decision) in self.decisions {
+        for (index, decision) in &self.planned.decisions {
             let unrendered = unrendered.get(index).unwrap_or(&none);
             decided.push(decision, unrendered);
             in_app += usize::from(decision.in_app && !unrendered.contains(&Channel::InApp));
@@ -177,15 +170,15 @@ impl FrozenChunk<'_> {
         }
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let planned = ChunkPlanned {
-            chunk: self.chunk.chunk,
-            recipients: count(self.decisions.len()),
+            chunk: self.chunk().chunk,
+            recipients: count(self.planned.decisions.len()),
             in_app: count(in_app),
             deliveries: count(deliveries),
             skipped: count(skipped),
             decided: Some(decided),
             expansion: self.expansion_without_erased(),
         };
-        let name = format!("{}.planned.{}", self.chunk.send_id, self.chunk.chunk);
+        let name = format!("{}.planned.{}", self.chunk().send_id, self.chunk().chunk);
         self.message_with_stable_id(StreamName::Outcome, name, Event::ChunkPlanned(planned))
     }
 
@@ -201,7 +194,7 @@ impl FrozenChunk<'_> {
 
     /// Returns true if the delivery belongs to this chunk's send.
     pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
-        (self.chunk.app, self.chunk.send_id) == (delivery.app, delivery.send_id)
+        (self.chunk().app, self.chunk().send_id) == (delivery.app, delivery.send_id)
     }
 
     /// Writes the message that asks a dispatcher to plan the next chunk. `expansion` contains its recipients, unless the send names
@@ -211,10 +204,10 @@ impl FrozenChunk<'_> {
         &self,
         expansion: Option<Expansion>,
     ) -> Result<NewEvent, serde_json::Error> {
-        let chunk = self.chunk.chunk + 1;
-        let name = format!("{}.{chunk}", self.chunk.send_id);
+        let chunk = self.chunk().chunk + 1;
+        let name = format!("{}.{chunk}", self.chunk().send_id);
         let lane = self.lane_of_next(expansion.as_ref());
-        let continues = SendContinues { expansion, ..SendContinues::plain(&self.chunk.send, chunk) };
+        let continues = SendContinues { expansion, ..SendContinues::plain(&self.chunk().send, chunk) };
         let event = Event::SendContinues(continues);
         self.message_with_stable_id(StreamName::Send(lane), name, event)
     }
@@ -231,7 +224,7 @@ impl FrozenChunk<'_> {
     }
 
     fn stable_id(&self, name: &str) -> Uuid {
-        Uuid::new_v5(&self.chunk.send_id.0, name.as_bytes())
+        Uuid::new_v5(&self.chunk().send_id.0, name.as_bytes())
     }
 
     fn message(
@@ -245,20 +238,21 @@ impl FrozenChunk<'_> {
     }
 
     fn envelope(&self, id: Uuid, event: Event) -> Envelope {
+        let cause = self.chunk().cause.as_ref();
         Envelope {
             id,
-            app: self.chunk.app,
+            app: self.chunk().app,
             at: self.now,
-            send_id: Some(self.chunk.send_id),
-            caused_by: Some(self.cause.id),
-            trace: self.cause.trace.clone(),
+            send_id: Some(self.chunk().send_id),
+            caused_by: cause.map(|cause| cause.id),
+            trace: cause.and_then(|cause| cause.trace.clone()),
             event,
         }
     }
 
     fn render_failure(&self, recipient_index: u32, channel: Channel, error: &TemplateError) -> RenderFailure {
-        let app = self.chunk.app;
-        let send_id = self.chunk.send_id;
+        let app = self.chunk().app;
+        let send_id = self.chunk().send_id;
         tracing::warn!(
             %send_id,
             recipient_index,

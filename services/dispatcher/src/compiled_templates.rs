@@ -6,23 +6,47 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::AppId;
 use domain::id::TemplateId;
 use planning::Template;
-use store::sends::facts::Facts;
+use store::control::template::TemplateVersion;
+use store::sends::planned_chunk::PlannedChunk;
 
 /// Maximum number of cached templates. The cache is cleared when it is full.
 const MAX_COMPILED: usize = 1_000;
 
 type Key = (AppId, TemplateId, i32);
 
+fn key(app: AppId, version: &TemplateVersion) -> Key {
+    (app, version.id, version.version)
+}
+
 /// Compiled templates by their id and version.
 #[derive(Default)]
 pub(crate) struct CompiledTemplates(Mutex<HashMap<Key, Arc<Template>>>);
 
+/// The templates of chunks that are planned together, without those that cannot be compiled.
+pub(crate) struct ChunkTemplates(HashMap<Key, Option<Arc<Template>>>);
+
+impl ChunkTemplates {
+    /// Returns the template of a chunk. None if its send names no template, or if the template cannot be compiled.
+    pub(crate) fn of(&self, planned: &PlannedChunk) -> Option<&Template> {
+        self.0.get(&key(planned.chunk.app, planned.template.as_ref()?))?.as_deref()
+    }
+}
+
 impl CompiledTemplates {
-    /// Returns the template of the chunk at `index` in `facts`. None if its send names no template, or if the template cannot be
-    /// compiled.
-    pub(crate) fn of(&self, app: AppId, facts: &Facts, index: usize) -> Option<Arc<Template>> {
-        let version = facts.template(index)?;
-        let key = (app, version.id, version.version);
+    /// Compiles the templates of chunks.
+    pub(crate) fn of(&self, chunks: &[PlannedChunk]) -> ChunkTemplates {
+        let mut templates = HashMap::new();
+        for PlannedChunk { chunk, template, .. } in chunks {
+            if let Some(version) = template {
+                let compiled = templates.entry(key(chunk.app, version));
+                compiled.or_insert_with(|| self.compiled(chunk.app, version));
+            }
+        }
+        ChunkTemplates(templates)
+    }
+
+    fn compiled(&self, app: AppId, version: &TemplateVersion) -> Option<Arc<Template>> {
+        let key = key(app, version);
         if let Some(known) = self.lock().get(&key) {
             return Some(Arc::clone(known));
         }

@@ -4,8 +4,6 @@ use domain::send::{Recipient, TRANSACTIONAL_RECIPIENTS};
 use domain::{Expansion, Lane};
 use planning::no_further_subscribers;
 use store::Store;
-use store::sends::chunk::Chunk;
-use store::sends::plan::Decisions;
 
 use crate::chunk_messages::FrozenChunk;
 
@@ -18,17 +16,10 @@ pub(crate) async fn next_expansion(
     if !frozen.expands_next() {
         return Ok(None);
     }
-    if frozen.facts.is_cancelled(frozen.chunk) {
-        return Ok(Some(no_further_subscribers(frozen.chunk)));
+    if frozen.facts.is_cancelled(frozen.chunk()) {
+        return Ok(Some(no_further_subscribers(frozen.chunk())));
     }
-    planning::next_expansion(store, frozen.chunk).await.map(Some)
-}
-
-/// Returns true if the decisions of a frozen chunk are about its recipients. Always true if the send names the recipients.
-pub(crate) fn is_of_recipients(decisions: &Decisions, chunk: &Chunk) -> bool {
-    let decided = decisions.iter().map(|(_, decision)| decision.identifier.as_str());
-    chunk.expansion.is_none()
-        || decided.eq(chunk.recipients().iter().map(|recipient| recipient.identifier.as_str()))
+    planning::next_expansion(store, frozen.chunk()).await.map(Some)
 }
 
 impl FrozenChunk<'_> {
@@ -38,13 +29,13 @@ impl FrozenChunk<'_> {
         let is_large = |expansion: &Expansion| {
             expansion.recipients.len() > TRANSACTIONAL_RECIPIENTS || !expansion.is_last
         };
-        if expansion.is_some_and(is_large) { Lane::Bulk } else { self.chunk.send.lane }
+        if expansion.is_some_and(is_large) { Lane::Bulk } else { self.chunk().send.lane }
     }
 
     /// Returns the expansion of the chunk without the identifiers of subscribers who were erased before the chunk was planned.
     pub(crate) fn expansion_without_erased(&self) -> Option<Expansion> {
-        let mut expansion = self.chunk.expansion.as_deref().cloned()?;
-        for (recipient, (_, decision)) in expansion.recipients.iter_mut().zip(self.decisions) {
+        let mut expansion = self.chunk().expansion.as_deref().cloned()?;
+        for (recipient, (_, decision)) in expansion.recipients.iter_mut().zip(&self.planned.decisions) {
             if decision.identifier.is_empty() {
                 *recipient = Recipient::erased();
             }
@@ -54,6 +45,6 @@ impl FrozenChunk<'_> {
 
     /// Returns true if the recipients of the next chunk are subscribers of the send's topics.
     fn expands_next(&self) -> bool {
-        !self.chunk.is_last() && self.chunk.chunk as usize + 1 >= self.chunk.send.chunks()
+        !self.chunk().is_last() && self.chunk().chunk as usize + 1 >= self.chunk().send.chunks()
     }
 }

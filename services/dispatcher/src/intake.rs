@@ -15,12 +15,11 @@ use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
 use store::deliveries::timer::NewTimer;
-use store::sends::chunk::Chunk;
+use store::sends::chunk::{Cause, Chunk};
 use store::sends::stored_send::StoredSend;
 use tracing::Instrument as _;
 
 use crate::backpressure::Backpressure;
-use crate::chunk_messages::Cause;
 use crate::intake::batch::{ChunkBatch, FetchedChunk};
 use crate::intake::throttle::Throttle;
 use crate::plan_error::PlanError;
@@ -168,20 +167,19 @@ impl Intake {
     async fn chunk_to_plan(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<FetchedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
-        let cause = Cause { id: envelope.id, trace: envelope.trace.clone() };
         let span = tracing::debug_span!("read send", send_id = send_id.map(tracing::field::display));
-        trace::continue_from(&span, cause.trace.as_deref());
+        trace::continue_from(&span, envelope.trace.as_deref());
         let accepted = json_memory(&delivered.payload);
         let reading = self.read(envelope, accepted).instrument(span).await;
         match reading {
             Ok(MessageAction::Plan(chunk, size)) => {
-                return Some(FetchedChunk { delivered, chunk, size, cause });
+                return Some(FetchedChunk { delivered, chunk, size });
             }
-            Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk, &cause).await {
+            Ok(MessageAction::Schedule(chunk)) => match self.schedule(&chunk).await {
                 Ok(true) => self.work_stream.acknowledge(&delivered).await,
                 // The first chunk is already frozen. The process that froze it may have stopped before it published the
                 // messages.
-                Ok(false) => return Some(FetchedChunk { delivered, chunk, size: accepted, cause }),
+                Ok(false) => return Some(FetchedChunk { delivered, chunk, size: accepted }),
                 Err(error) => {
                     tracing::warn!(send_id = %chunk.send_id, %error, "cannot schedule a send; trying again");
                     self.work_stream.return_later(&delivered).await;
@@ -201,14 +199,15 @@ impl Intake {
         let app = envelope.app;
         let accepted_at = envelope.at;
         let kind = envelope.event.kind();
+        let cause = Some(Cause { id: envelope.id, trace: envelope.trace });
         match (envelope.event, envelope.send_id) {
             (Event::SendAccepted(send), Some(send_id)) => {
-                let chunk = Chunk::listed(app, send_id, 0, accepted_at, Arc::from(send));
+                let chunk = Chunk { cause, ..Chunk::listed(app, send_id, 0, accepted_at, Arc::from(send)) };
                 let is_ahead = chunk.send.send_at.is_some_and(|at| at > clock::now());
                 Ok(if is_ahead { MessageAction::Schedule(chunk) } else { MessageAction::Plan(chunk, size) })
             }
             (Event::SendContinues(continues), Some(send_id)) => {
-                Ok(self.read_continuation(app, send_id, continues).await)
+                Ok(self.read_continuation(app, send_id, cause, continues).await)
             }
             _ => Err(format!("{kind} does not belong in a send stream, or has no send id")),
         }
@@ -218,6 +217,7 @@ impl Intake {
         &self,
         app: AppId,
         send_id: SendId,
+        cause: Option<Cause>,
         continues: SendContinues,
     ) -> MessageAction {
         let SendContinues { chunk, expansion, .. } = continues;
@@ -232,7 +232,7 @@ impl Intake {
                     return MessageAction::Later;
                 }
                 let send = Arc::new(send);
-                MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send, expansion }, size)
+                MessageAction::Plan(Chunk { app, send_id, chunk, accepted_at, send, expansion, cause }, size)
             }
             // All chunks of the send have been dispatched.
             Ok(Some(StoredSend { send: None, .. })) => MessageAction::Nothing,
@@ -249,18 +249,18 @@ impl Intake {
 
     /// Stores a scheduled send and sets a timer for its `sendAt`. Returns false if no timer is needed because the first chunk is
     /// already frozen.
-    async fn schedule(&self, chunk: &Chunk, cause: &Cause) -> Result<bool, PlanError> {
+    async fn schedule(&self, chunk: &Chunk) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);
         };
-        let id = clock::new_id();
+        let (id, cause) = (clock::new_id(), chunk.cause.as_ref());
         let envelope = Envelope {
             id,
             app: chunk.app,
             at: clock::now(),
             send_id: Some(chunk.send_id),
-            caused_by: Some(cause.id),
-            trace: cause.trace.clone(),
+            caused_by: cause.map(|cause| cause.id),
+            trace: cause.and_then(|cause| cause.trace.clone()),
             event: Event::SendContinues(SendContinues::plain(&chunk.send, 0)),
         };
         let timer = NewTimer {

@@ -9,12 +9,12 @@ use service_kit::append::{NewEvent, append_or_set_timers};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
 use service_kit::{Context, clock};
 use store::sends::chunk::Chunk;
-use store::sends::facts::Facts;
-use store::sends::plan::ChunkLocks;
+use store::sends::plan::{BusyLocks, ChunkLocks};
+use store::sends::planned_chunk::PlannedChunk;
 
-use crate::chunk_messages::{Cause, FrozenChunk, MessageBuffer, Progress};
+use crate::chunk_messages::{FrozenChunk, MessageBuffer, Progress};
 use crate::compiled_templates::CompiledTemplates;
-use crate::expansion::{is_of_recipients, next_expansion};
+use crate::expansion::next_expansion;
 use crate::inbox_events;
 use crate::plan_error::PlanError;
 
@@ -39,75 +39,57 @@ impl Planner {
         Planner { context, templates: Arc::default() }
     }
 
-    /// Freezes the plans of the chunks, then publishes their messages. Returns the indexes of the chunks that were skipped
-    /// because another transaction has locked their users. All other chunks are then completely published.
+    /// Freezes the plans of the chunks, then publishes their messages. Returns the locks that other transactions hold: chunks
+    /// that need them were skipped. All other chunks are then completely published.
     pub(crate) async fn plan_and_publish(
         &self,
-        chunks: &[Chunk],
-        causes: &[Cause],
+        mut chunks: Vec<Chunk>,
         busy: BusyChunks,
-    ) -> Result<Vec<usize>, PlanError> {
-        let locks = match busy {
-            BusyChunks::Skip => self.context.store.sends().lock_free_chunks(chunks).await?,
-            BusyChunks::Wait => self.context.store.sends().lock_all_chunks(chunks).await?,
+    ) -> Result<BusyLocks, PlanError> {
+        let sends = self.context.store.sends();
+        let (locks, busy) = match busy {
+            BusyChunks::Skip => sends.lock_free_chunks(&chunks).await?,
+            BusyChunks::Wait => (sends.lock_all_chunks(&chunks).await?, BusyLocks::default()),
         };
-        let (skipped, free): (Vec<_>, Vec<_>) = (0..chunks.len()).partition(|&index| locks.is_busy(index));
-        if !free.is_empty() {
-            let chunks: Vec<_> = free.iter().map(|&index| chunks[index].clone()).collect();
-            let causes: Vec<_> = free.iter().map(|&index| causes[index].clone()).collect();
-            self.freeze_and_publish(locks, &chunks, &causes).await?;
+        chunks.retain(|chunk| !busy.are_needed_by(chunk));
+        if !chunks.is_empty() {
+            self.freeze_and_publish(locks, chunks).await?;
         }
-        Ok(skipped)
+        Ok(busy)
     }
 
-    async fn freeze_and_publish(
-        &self,
-        locks: ChunkLocks,
-        chunks: &[Chunk],
-        causes: &[Cause],
-    ) -> Result<(), PlanError> {
+    async fn freeze_and_publish(&self, locks: ChunkLocks, chunks: Vec<Chunk>) -> Result<(), PlanError> {
         chunks.iter().filter_map(|chunk| chunk.send.content.title.as_deref()).for_each(sabotage::handle);
         let mut freeze = locks.freeze(chunks).await?;
         let facts = freeze.write_profiles_and_read_facts().await?;
-        if let Some(chunk) = chunk_without_template(chunks, &facts) {
+        // The template existed when the send was accepted, so the chunk waits until the template exists again. Its deliveries must
+        // not fail meanwhile, because their jobs may already be in the log.
+        let mut without_template = freeze.chunks.iter().filter(|planned| planned.lacks_template());
+        if let Some(PlannedChunk { chunk, .. }) =
+            without_template.find(|planned| !facts.is_cancelled(&planned.chunk))
+        {
             return Err(PlanError::NoTemplate { app: chunk.app, send_id: chunk.send_id });
         }
-        let templates: Vec<_> =
-            (0..chunks.len()).map(|index| self.templates.of(chunks[index].app, &facts, index)).collect();
-        let mut decisions = Vec::with_capacity(chunks.len());
-        for (index, chunk) in chunks.iter().enumerate() {
-            decisions.push(if freeze.is_new(index) {
-                decide_chunk(chunk, &facts, index, templates[index].as_deref())
-            } else {
-                let stored = freeze.stored_decisions(index).await?;
-                if !is_of_recipients(&stored, chunk) || !freeze.has_stored_end(index).await? {
-                    return Err(PlanError::FrozenMeanwhile { send_id: chunk.send_id });
-                }
-                stored
-            });
+        if let Some(send_id) = freeze.read_stored_decisions().await? {
+            return Err(PlanError::FrozenMeanwhile { send_id });
         }
-        freeze.commit(&facts, &decisions).await?;
+        let templates = self.templates.of(&freeze.chunks);
+        for planned in freeze.chunks.iter_mut().filter(|planned| planned.is_new) {
+            planned.decisions = decide_chunk(planned, &facts, templates.of(planned));
+        }
+        let chunks = freeze.commit(&facts).await?;
         sabotage::reach(CrashPoint::AfterFreeze);
 
-        let frozen: Vec<_> = (0..chunks.len())
-            .map(|index| FrozenChunk {
-                chunk: &chunks[index],
-                decisions: &decisions[index],
-                facts: &facts,
-                position: index,
-                renderer: ContentRenderer::new(
-                    &chunks[index].send,
-                    templates[index].as_deref(),
-                    facts.app_name(chunks[index].app),
-                    facts.category(index).map(Arc::as_ref),
-                )
-                .with_template_profile(facts.template_profile(chunks[index].app)),
-                partitions: self.context.partitions,
-                now: clock::now(),
-                cause: &causes[index],
-            })
-            .collect();
-        self.publish_chunks(&frozen).await
+        let frozen = chunks.iter().map(|planned| {
+            let PlannedChunk { chunk, category, .. } = planned;
+            let app_name = facts.app_name(chunk.app);
+            let template = templates.of(planned);
+            let renderer = ContentRenderer::new(&chunk.send, template, app_name, category.as_deref())
+                .with_template_profile(facts.template_profile(chunk.app));
+            let (partitions, now) = (self.context.partitions, clock::now());
+            FrozenChunk { planned, facts: &facts, renderer, partitions, now }
+        });
+        self.publish_chunks(&frozen.collect::<Vec<_>>()).await
     }
 
     /// Publishes the messages slice by slice. The messages that ask for the next chunks come last, when all other messages are in
@@ -122,11 +104,11 @@ impl Planner {
         }
         self.publish_slice(frozen, buffer).await?;
         let mut next = Vec::new();
-        for frozen in frozen.iter().filter(|frozen| !frozen.chunk.is_last()) {
+        for frozen in frozen.iter().filter(|frozen| !frozen.chunk().is_last()) {
             next.push(frozen.next_chunk_message(next_expansion(&self.context.store, frozen).await?)?);
         }
         self.publish(next).await?;
-        for FrozenChunk { chunk, .. } in frozen.iter().filter(|frozen| frozen.chunk.is_last()) {
+        for chunk in frozen.iter().map(FrozenChunk::chunk).filter(|chunk| chunk.is_last()) {
             if chunk.send.needs_stored_body() {
                 self.context.store.sends().drop_body(chunk.app, chunk.send_id, chunk.chunk).await?;
             }
@@ -158,14 +140,4 @@ impl Planner {
     async fn publish(&self, events: Vec<NewEvent>) -> Result<(), PlanError> {
         Ok(append_or_set_timers(&self.context.log, &self.context.store, &events).await?)
     }
-}
-
-/// Returns the first chunk whose template is missing. The template existed when the send was accepted, so the chunk waits
-/// until the template exists again. Its deliveries must not fail meanwhile, because their jobs may already be in the log.
-fn chunk_without_template<'t>(chunks: &'t [Chunk], facts: &Facts) -> Option<&'t Chunk> {
-    let mut numbered = chunks.iter().enumerate();
-    let is_missing =
-        |index: usize, chunk: &Chunk| chunk.send.template.is_some() && facts.template(index).is_none();
-    let missing = numbered.find(|(index, chunk)| is_missing(*index, chunk) && !facts.is_cancelled(chunk));
-    missing.map(|(_, chunk)| chunk)
 }

@@ -15,6 +15,7 @@ use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size
 use service_kit::clock;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
+use store::sends::planned_chunk::PlannedChunk;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -93,13 +94,13 @@ impl Sends {
         let mut outcome = DryRun::default();
         let mut next = Some(Chunk::listed(app, send_id, 0, accepted_at, send));
         while let Some(chunk) = next {
-            let facts = database(self.store.sends().simulate_facts(std::slice::from_ref(&chunk))).await?;
+            let (planned, facts) = database(self.store.sends().simulate_facts(chunk)).await?;
             let before = outcome.recipients;
-            outcome.recipients += chunk.recipients().len();
-            next = self.chunk_after(&chunk).await?;
+            outcome.recipients += planned.chunk.recipients().len();
+            next = self.chunk_after(&planned.chunk).await?;
             let click_url = click_url.clone();
             let pairs =
-                spawn_blocking(move || pairs(&chunk, before, &facts, click_url.as_deref(), until)).await;
+                spawn_blocking(move || pairs(&planned, before, &facts, click_url.as_deref(), until)).await;
             for pair in pairs.map_err(|error| OperationError::defect(error))? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
@@ -130,8 +131,15 @@ impl Sends {
 }
 
 /// Returns the deliveries of a chunk. `before` is the number of recipients of the chunks before it.
-fn pairs(chunk: &Chunk, before: usize, facts: &Facts, click_url: Option<&str>, until: Instant) -> Vec<Pair> {
-    let template = facts.template(0).and_then(|version| {
+fn pairs(
+    planned: &PlannedChunk,
+    before: usize,
+    facts: &Facts,
+    click_url: Option<&str>,
+    until: Instant,
+) -> Vec<Pair> {
+    let chunk = &planned.chunk;
+    let template = planned.template.as_ref().and_then(|version| {
         let compiled = Template::compile(&version.channels);
         let log = |error| {
             tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile the template of a dry run; showing its deliveries as skipped (no_content)");
@@ -139,12 +147,12 @@ fn pairs(chunk: &Chunk, before: usize, facts: &Facts, click_url: Option<&str>, u
         compiled.map_err(log).ok()
     });
     let template = template.as_ref();
-    let category = facts.category(0).map(Arc::as_ref);
+    let category = planned.category.as_deref();
     let renderer = ContentRenderer::new(&chunk.send, template, facts.app_name(chunk.app), category)
         .with_template_profile(facts.template_profile(chunk.app));
     let no_profile = Object::new();
     let mut pairs = Vec::new();
-    let decided = decide_chunk(chunk, facts, 0, template).into_iter().zip(chunk.recipients());
+    let decided = decide_chunk(planned, facts, template).into_iter().zip(chunk.recipients());
     for (place, ((_, decision), recipient)) in decided.enumerate() {
         // The time limit has passed, and the request was answered with 503.
         if Instant::now() >= until {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use domain::send::Recipient;
 use domain::{AppId, Expansion, SendId, Timestamp};
+use uuid::Uuid;
 
 /// Up to 500 recipients of a send, which are planned together.
 #[derive(Clone, Debug)]
@@ -17,6 +18,15 @@ pub struct Chunk {
     pub send: Arc<domain::SendRequest>,
     /// The recipients, if they are subscribers; None if the send lists them.
     pub expansion: Option<Arc<Expansion>>,
+    /// The message that asks for the chunk; None in a dry run and in a restore.
+    pub cause: Option<Cause>,
+}
+
+/// The message that caused the planning of a chunk.
+#[derive(Clone, Debug)]
+pub struct Cause {
+    pub id: Uuid,
+    pub trace: Option<String>,
 }
 
 impl Chunk {
@@ -29,7 +39,7 @@ impl Chunk {
         accepted_at: Timestamp,
         send: Arc<domain::SendRequest>,
     ) -> Chunk {
-        Chunk { app, send_id, chunk, accepted_at, send, expansion: None }
+        Chunk { app, send_id, chunk, accepted_at, send, expansion: None, cause: None }
     }
 
     /// Returns the recipients of the chunk.

@@ -11,6 +11,7 @@ use sqlx::types::Json;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
+use crate::sends::planned_chunk::PlannedChunk;
 use crate::{Error, Sends};
 
 /// A send goes to everyone who subscribed before it was accepted, and to those who subscribed within this time afterwards. The clocks
@@ -103,9 +104,11 @@ pub(crate) fn topics_without_recipients(send: &domain::SendRequest) -> Option<Js
 }
 
 /// Adds the subscribers of frozen chunks to the numbers of recipients of their requests.
-pub(crate) async fn add_to_requests(connection: &mut PgConnection, chunks: &[&Chunk]) -> Result<(), Error> {
-    let expanded: Vec<_> =
-        chunks.iter().filter_map(|chunk| Some((chunk, chunk.expansion.as_deref()?))).collect();
+pub(crate) async fn add_to_requests<'t>(
+    connection: &mut PgConnection,
+    chunks: impl Iterator<Item = &'t Chunk>,
+) -> Result<(), Error> {
+    let expanded: Vec<_> = chunks.filter_map(|chunk| Some((chunk, chunk.expansion.as_deref()?))).collect();
     if expanded.is_empty() {
         return Ok(());
     }
@@ -163,11 +166,11 @@ pub(crate) async fn add_to_requests(connection: &mut PgConnection, chunks: &[&Ch
 /// must not be its first lock of them: two transactions would then wait for each other.
 pub(crate) async fn lock_requests(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    new: &[bool],
+    chunks: &[PlannedChunk],
 ) -> Result<(), Error> {
-    let expanded = chunks.iter().zip(new).filter(|(chunk, new)| **new && chunk.expansion.is_some());
-    let requests: BTreeSet<_> = expanded.map(|(chunk, _)| (chunk.app.0, chunk.send_id.0)).collect();
+    let expanded = chunks.iter().filter(|planned| planned.is_new && planned.chunk.expansion.is_some());
+    let requests: BTreeSet<_> =
+        expanded.map(|planned| (planned.chunk.app.0, planned.chunk.send_id.0)).collect();
     if requests.is_empty() {
         return Ok(());
     }

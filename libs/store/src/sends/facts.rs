@@ -7,7 +7,6 @@ mod people;
 mod templates;
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
 use domain::content::Object;
 use domain::plan::SuppressedTargets;
@@ -16,25 +15,13 @@ use domain::send::Recipient;
 use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, UserNumber};
 use sqlx::PgConnection;
 
-use crate::control::template::TemplateVersion;
 use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::directory::user::proof::Unconfirmed;
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
+use crate::sends::planned_chunk::PlannedChunk;
 use crate::{Error, Sends};
-
-/// The properties of a category that planning uses.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanCategory {
-    pub id: CategoryId,
-    /// Unique in the app.
-    pub identifier: String,
-    /// Display name.
-    pub name: String,
-    /// True if user preferences are ignored for this category.
-    pub critical: bool,
-}
 
 #[derive(Debug)]
 struct PlanApp {
@@ -49,12 +36,9 @@ struct Providers {
     push_kinds: Vec<String>,
 }
 
-/// Facts for several chunks that are planned in one transaction. The parameter `chunk: usize` of a method is the index of a
-/// chunk among these chunks.
+/// Facts that the chunks of a transaction share. Each [`PlannedChunk`] has its own template and category.
 #[derive(Debug, Default)]
 pub struct Facts {
-    templates: Vec<Option<Arc<TemplateVersion>>>,
-    categories: Vec<Option<Arc<PlanCategory>>>,
     apps: HashMap<AppId, PlanApp>,
     providers: HashMap<AppId, Providers>,
     users: HashMap<AppId, HashMap<String, (UserNumber, Object)>>,
@@ -67,18 +51,6 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Template version that the chunk's send is planned with; None if the send names no template or the template does not
-    /// exist.
-    #[must_use]
-    pub fn template(&self, chunk: usize) -> Option<&Arc<TemplateVersion>> {
-        self.templates.get(chunk)?.as_ref()
-    }
-
-    #[must_use]
-    pub fn category(&self, chunk: usize) -> Option<&Arc<PlanCategory>> {
-        self.categories.get(chunk)?.as_ref()
-    }
-
     #[must_use]
     pub fn app_name(&self, app: AppId) -> &str {
         self.apps.get(&app).map_or("", |app| &app.name)
@@ -134,6 +106,11 @@ impl Facts {
         self.requests.get(&(chunk.app, chunk.send_id)).is_some_and(|request| request.is_cancelled)
     }
 
+    /// Returns true if planning the chunk writes inline profiles and missing categories.
+    fn is_applied(&self, planned: &PlannedChunk) -> bool {
+        planned.is_new && !self.is_cancelled(&planned.chunk)
+    }
+
     /// How the ids of the deliveries of the chunk's send are derived.
     #[must_use]
     pub fn delivery_ids(&self, chunk: &Chunk) -> DeliveryIds {
@@ -150,12 +127,14 @@ impl Facts {
 }
 
 impl Sends<'_> {
-    /// Returns the facts that the chunks would be planned with now, without writing to the database. Inline profiles and
+    /// Returns the facts that the chunk would be planned with now, without writing to the database. Inline profiles and
     /// missing categories are added only to the returned facts. Users that do not exist have the number 0.
-    pub async fn simulate_facts(self, chunks: &[Chunk]) -> Result<Facts, Error> {
+    pub async fn simulate_facts(self, chunk: Chunk) -> Result<(PlannedChunk, Facts), Error> {
         let mut connection = self.0.pool.acquire().await?;
+        let mut planned = [PlannedChunk::new(chunk, true)];
+        let chunks = &mut planned;
         let mut facts = begin(&mut connection, chunks).await?;
-        categories::simulate(&mut connection, chunks, &mut facts).await?;
+        categories::simulate(&mut connection, chunks).await?;
         people::read(&mut connection, chunks, &mut facts).await?;
         let is_asked =
             |chunk: &Chunk, recipient: &Recipient| chunk.send.proven_targets || recipient.profile.is_some();
@@ -163,7 +142,8 @@ impl Sends<'_> {
         let ended = people::simulate(chunks, &mut facts);
         let mut facts = finish(&mut connection, chunks, facts).await?;
         people::end_endpoints(&ended, &mut facts);
-        Ok(facts)
+        let [planned] = planned;
+        Ok((planned, facts))
     }
 }
 
@@ -172,45 +152,46 @@ impl Sends<'_> {
 /// already have blocked erasures in the apps of the chunks.
 pub(crate) async fn write_profiles_and_read(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    new: &[bool],
+    chunks: &mut [PlannedChunk],
 ) -> Result<Facts, Error> {
-    let erased = erasures::read(connection, chunks, new).await?;
+    let erased = erasures::read(connection, chunks).await?;
     // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
-    let sends: Vec<_> = chunks.iter().map(|chunk| (chunk.app, chunk.send_id)).collect();
-    expansion::lock_requests(connection, chunks, new).await?;
+    let sends: Vec<_> = chunks.iter().map(|planned| (planned.chunk.app, planned.chunk.send_id)).collect();
+    expansion::lock_requests(connection, chunks).await?;
     let requests = cancellation::lock_requests(connection, &sends).await?;
     let mut facts = Facts { erased, requests, ..begin(connection, chunks).await? };
-    let applied: Vec<_> =
-        chunks.iter().zip(new).map(|(chunk, new)| *new && !facts.is_cancelled(chunk)).collect();
-    categories::read_or_create(connection, chunks, &applied, &mut facts).await?;
-    people::merge_inline_profiles(connection, chunks, &applied, &facts).await?;
+    categories::read_or_create(connection, chunks, &facts).await?;
+    people::merge_inline_profiles(connection, chunks, &facts).await?;
     people::read(connection, chunks, &mut facts).await?;
     let is_asked = |chunk: &Chunk, _: &Recipient| chunk.send.proven_targets;
     people::read_unproven(connection, chunks, &mut facts, is_asked).await?;
     finish(connection, chunks, facts).await
 }
 
-async fn begin(connection: &mut PgConnection, chunks: &[Chunk]) -> Result<Facts, Error> {
-    let mut facts = Facts {
-        templates: vec![None; chunks.len()],
-        categories: vec![None; chunks.len()],
-        ..Facts::default()
-    };
+async fn begin(connection: &mut PgConnection, chunks: &mut [PlannedChunk]) -> Result<Facts, Error> {
+    let mut facts = Facts::default();
     read_apps(connection, chunks, &mut facts).await?;
-    templates::read(connection, chunks, &mut facts).await?;
+    templates::read(connection, chunks).await?;
     Ok(facts)
 }
 
-async fn finish(connection: &mut PgConnection, chunks: &[Chunk], mut facts: Facts) -> Result<Facts, Error> {
+async fn finish(
+    connection: &mut PgConnection,
+    chunks: &[PlannedChunk],
+    mut facts: Facts,
+) -> Result<Facts, Error> {
     people::read_preferences(connection, chunks, &mut facts).await?;
     people::read_endpoints(connection, &mut facts).await?;
     people::read_suppressions(connection, &mut facts).await?;
     Ok(facts)
 }
 
-async fn read_apps(connection: &mut PgConnection, chunks: &[Chunk], facts: &mut Facts) -> Result<(), Error> {
-    let apps: BTreeSet<i64> = chunks.iter().map(|chunk| chunk.app.0).collect();
+async fn read_apps(
+    connection: &mut PgConnection,
+    chunks: &[PlannedChunk],
+    facts: &mut Facts,
+) -> Result<(), Error> {
+    let apps: BTreeSet<i64> = chunks.iter().map(|planned| planned.chunk.app.0).collect();
     let apps: Vec<i64> = apps.into_iter().collect();
     let rows = sqlx::query!(
         r#"SELECT id, name, template_profile,

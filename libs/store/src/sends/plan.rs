@@ -16,36 +16,34 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
+use crate::sends::planned_chunk::PlannedChunk;
 use crate::sends::send::{self, NewRequest};
 use crate::{Error, Sends, deliveries::attachment, sends::expansion};
 
-pub use locks::ChunkLocks;
+pub use locks::{BusyLocks, ChunkLocks};
 pub use render_failure::RenderFailure;
 
 /// An open transaction that freezes chunks. If the value is dropped without [`Freeze::commit`], nothing is written.
 #[derive(Debug)]
-pub struct Freeze<'a> {
+pub struct Freeze {
     transaction: Transaction<'static, Postgres>,
-    chunks: &'a [Chunk],
-    new: Vec<bool>,
+    /// The chunks, in the order in which they were given. The caller makes the decisions of the new ones.
+    pub chunks: Vec<PlannedChunk>,
 }
-
-/// Decisions of a chunk. Each element is the index of a recipient in the send and the decision for this recipient.
-pub type Decisions = Vec<(u32, Decision)>;
 
 impl Sends<'_> {
     /// Starts freezing chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and
     /// [`ChunkLocks::freeze`].
-    pub async fn freeze<'a>(self, chunks: &'a [Chunk]) -> Result<Freeze<'a>, Error> {
-        self.lock_all_chunks(chunks).await?.freeze(chunks).await
+    pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze, Error> {
+        self.lock_all_chunks(chunks).await?.freeze(chunks.to_vec()).await
     }
 }
 
-impl<'a> Freeze<'a> {
+impl Freeze {
     async fn begin(
         mut transaction: Transaction<'static, Postgres>,
-        chunks: &'a [Chunk],
-    ) -> Result<Freeze<'a>, Error> {
+        chunks: Vec<Chunk>,
+    ) -> Result<Freeze, Error> {
         columns! { chunk in chunks =>
             apps = chunk.app.0,
             sends = chunk.send_id.0,
@@ -67,77 +65,60 @@ impl<'a> Freeze<'a> {
         .await?;
         let mut inserted: HashSet<_> =
             rows.into_iter().map(|row| (AppId(row.app_id), SendId(row.send_id), row.turn)).collect();
-        // If `chunks` contains the same chunk twice, only the first one counts as new.
-        let new = chunks
-            .iter()
-            .map(|chunk| inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk))))
-            .collect();
-        Ok(Freeze { transaction, chunks, new })
-    }
-}
-
-impl Freeze<'_> {
-    /// Returns true if the chunk at `index` is new: it was not frozen before, and does not repeat an earlier chunk of the
-    /// list. The caller must then make the decisions for its recipients.
-    #[must_use]
-    pub fn is_new(&self, index: usize) -> bool {
-        self.new.get(index).copied().unwrap_or(false)
+        let chunks = chunks.into_iter().map(|chunk| {
+            // If `chunks` contains the same chunk twice, only the first one counts as new.
+            let is_new = inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk)));
+            PlannedChunk::new(chunk, is_new)
+        });
+        Ok(Freeze { transaction, chunks: chunks.collect() })
     }
 
     /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
-    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content. Until
-    /// the transaction ends, the sends cannot be cancelled.
+    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content, into the
+    /// chunks and into the result. Until the transaction ends, the sends cannot be cancelled.
     pub async fn write_profiles_and_read_facts(&mut self) -> Result<Facts, Error> {
-        facts::write_profiles_and_read(&mut self.transaction, self.chunks, &self.new).await
+        facts::write_profiles_and_read(&mut self.transaction, &mut self.chunks).await
     }
 
-    /// Stores the decisions of the new chunks and commits. `decisions` must have one element per chunk. Elements of chunks
-    /// that are not new are ignored.
+    /// Stores the decisions of the new chunks and commits. Returns all chunks.
     ///
     /// # Errors
     /// Returns an error, and stores nothing for any chunk, if the database fails.
-    pub async fn commit(mut self, facts: &Facts, decisions: &[Decisions]) -> Result<(), Error> {
-        let new: Vec<(usize, &Chunk, &Decisions)> = self
-            .chunks
-            .iter()
-            .zip(decisions)
-            .enumerate()
-            .filter(|(index, _)| self.is_new(*index))
-            .map(|(index, (chunk, decisions))| (index, chunk, decisions))
-            .collect();
+    pub async fn commit(mut self, facts: &Facts) -> Result<Vec<PlannedChunk>, Error> {
+        let new: Vec<_> = self.chunks.iter().filter(|planned| planned.is_new).collect();
         write_requests(&mut self.transaction, facts, &new).await?;
-        let chunks: Vec<_> = new.iter().map(|(_, chunk, _)| *chunk).collect();
-        expansion::add_to_requests(&mut self.transaction, &chunks).await?;
+        let chunks = new.iter().map(|planned| &planned.chunk);
+        expansion::add_to_requests(&mut self.transaction, chunks).await?;
         write_recipients(&mut self.transaction, &new).await?;
         write_deliveries(&mut self.transaction, &new).await?;
         self.transaction.commit().await?;
-        Ok(())
+        Ok(self.chunks)
     }
 }
 
 async fn write_requests(
     transaction: &mut Transaction<'static, Postgres>,
     facts: &Facts,
-    new: &[(usize, &Chunk, &Decisions)],
+    new: &[&PlannedChunk],
 ) -> Result<(), Error> {
     let first: Vec<_> = new
         .iter()
-        .filter(|(_, chunk, _)| chunk.chunk == 0)
-        .map(|(index, chunk, _)| (index, *chunk, facts.without_erased(chunk)))
+        .filter(|planned| planned.chunk.chunk == 0)
+        .map(|planned| (planned, facts.without_erased(&planned.chunk)))
         .collect();
     let requests: Vec<_> = first
         .iter()
-        .map(|(index, chunk, without_erased)| (index, without_erased.as_ref().unwrap_or(chunk)))
-        .map(|(index, chunk)| NewRequest {
+        .map(|(planned, without_erased)| (planned, without_erased.as_ref().unwrap_or(&planned.chunk)))
+        .map(|(planned, chunk)| NewRequest {
             chunk,
-            category: facts.category(**index).map(|category| category.id),
-            template: facts.template(**index).map(|template| (template.id, template.version)),
+            category: planned.category.as_ref().map(|category| category.id),
+            template: planned.template.as_ref().map(|template| (template.id, template.version)),
             body: chunk.send.needs_stored_body().then(|| &*chunk.send),
             delivery_ids: Some(facts.delivery_ids(chunk)),
         })
         .collect();
     send::write_requests(transaction, &requests).await?;
-    for chunk in first.iter().filter_map(|(_, _, without_erased)| without_erased.as_ref()) {
+    for chunk in first.iter().filter_map(|(_, without_erased)| without_erased.as_ref()) {
         if chunk.send.has_only_erased_recipients() {
             attachment::remove(transaction, chunk.app, chunk.send_id).await?;
         }
@@ -147,11 +128,11 @@ async fn write_requests(
 
 pub(crate) async fn write_recipients(
     connection: &mut PgConnection,
-    new: &[(usize, &Chunk, &Decisions)],
+    new: &[&PlannedChunk],
 ) -> Result<(), Error> {
     let rows: Vec<_> = new
         .iter()
-        .flat_map(|(_, chunk, decisions)| {
+        .flat_map(|PlannedChunk { chunk, decisions, .. }| {
             decisions.iter().map(move |(index, decision)| (chunk, *index, decision))
         })
         .collect();
@@ -190,11 +171,11 @@ pub(crate) async fn write_recipients(
 
 async fn write_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
-    new: &[(usize, &Chunk, &Decisions)],
+    new: &[&PlannedChunk],
 ) -> Result<(), Error> {
     let rows: Vec<_> = new
         .iter()
-        .flat_map(|(_, chunk, decisions)| {
+        .flat_map(|PlannedChunk { chunk, decisions, .. }| {
             decisions.iter().flat_map(move |(index, decision)| {
                 decision.deliveries.iter().map(move |delivery| (chunk, *index, decision.user, delivery))
             })
@@ -239,7 +220,7 @@ async fn write_deliveries(
 /// contain this index.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
-    rows: &[(&&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
+    rows: &[(&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
 ) -> Result<(), Error> {
     columns! { (chunk, index, _, delivery) in rows =>
         apps = chunk.app.0,

@@ -7,10 +7,9 @@ use event_log::DeliveredMessage;
 use service_kit::work_stream::{Owner, WorkStream};
 use store::sends::chunk::Chunk;
 
-use crate::chunk_messages::Cause;
 use crate::intake::Intake;
 use crate::plan_error::PlanError;
-use crate::planner::{BusyChunks, Planner};
+use crate::planner::BusyChunks;
 
 /// A chunk to plan, with the fetched message that asks for it.
 pub(super) struct FetchedChunk {
@@ -18,7 +17,6 @@ pub(super) struct FetchedChunk {
     pub(super) chunk: Chunk,
     /// Approximate size of the chunk's send in memory, in bytes.
     pub(super) size: usize,
-    pub(super) cause: Cause,
 }
 
 #[derive(Default)]
@@ -69,7 +67,11 @@ impl Intake {
         for fetched in batch {
             match self.try_plan(vec![fetched]).await {
                 Ok(()) => {}
-                Err((one, error)) => return_failed(&self.work_stream, &one, &error).await,
+                Err((failed, error)) => {
+                    for fetched in &failed {
+                        return_failed(&self.work_stream, fetched, &error).await;
+                    }
+                }
             }
         }
     }
@@ -82,10 +84,11 @@ impl Intake {
         let sizes = batch.iter().map(|fetched| fetched.chunk.recipients().len());
         self.largest_batch = sizes.clone().sum::<usize>().max(self.largest_batch / 2);
         self.largest_chunk = sizes.max().unwrap_or_default().max(self.largest_chunk / 2);
-        match plan(&self.planner, &batch, BusyChunks::Skip).await {
+        let chunks = batch.iter().map(|fetched| fetched.chunk.clone()).collect();
+        match self.planner.plan_and_publish(chunks, BusyChunks::Skip).await {
             Ok(busy) => {
-                for (index, fetched) in batch.into_iter().enumerate() {
-                    if busy.contains(&index) {
+                for fetched in batch {
+                    if busy.are_needed_by(&fetched.chunk) {
                         self.plan_alone(fetched).await;
                     } else {
                         acknowledge(&self.work_stream, &fetched).await;
@@ -107,10 +110,9 @@ impl Intake {
         let planner = self.planner.clone();
         let work_stream = self.work_stream.clone();
         self.context.spawn("a send whose users are busy", async move {
-            let one = [fetched];
-            match plan(&planner, &one, BusyChunks::Wait).await {
-                Ok(_) => acknowledge(&work_stream, &one[0]).await,
-                Err(error) => return_failed(&work_stream, &one, &error).await,
+            match planner.plan_and_publish(vec![fetched.chunk.clone()], BusyChunks::Wait).await {
+                Ok(_) => acknowledge(&work_stream, &fetched).await,
+                Err(error) => return_failed(&work_stream, &fetched, &error).await,
             }
             drop(slot);
             Ok(())
@@ -124,29 +126,21 @@ impl Intake {
     }
 }
 
-/// Plans a batch and publishes its messages. Returns the indexes of the chunks that were skipped.
-async fn plan(planner: &Planner, batch: &[FetchedChunk], busy: BusyChunks) -> Result<Vec<usize>, PlanError> {
-    let chunks: Vec<_> = batch.iter().map(|fetched| fetched.chunk.clone()).collect();
-    let causes: Vec<_> = batch.iter().map(|fetched| fetched.cause.clone()).collect();
-    planner.plan_and_publish(&chunks, &causes, busy).await
-}
-
 async fn acknowledge(work_stream: &WorkStream, fetched: &FetchedChunk) {
     tracing::debug!(send_id = %fetched.chunk.send_id, chunk = fetched.chunk.chunk, "dispatched a chunk of a send");
     work_stream.acknowledge(&fetched.delivered).await;
 }
 
-/// Handles chunks that failed when planned alone: returns their messages to the log, or counts a failure if the chunk itself is
-/// at fault.
-async fn return_failed(work_stream: &WorkStream, failed: &[FetchedChunk], error: &PlanError) {
-    for FetchedChunk { delivered, chunk, .. } in failed {
-        if error.is_own_failure() {
-            let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
-            work_stream.count_failure(delivered, owner, &error.to_string()).await;
-        } else {
-            tracing::warn!(send_id = %chunk.send_id, %error, "cannot plan a send; retrying it");
-            work_stream.return_later(delivered).await;
-        }
+/// Handles a chunk that failed when planned alone: returns its message to the log, or counts a failure if the chunk itself is at
+/// fault.
+async fn return_failed(work_stream: &WorkStream, failed: &FetchedChunk, error: &PlanError) {
+    let FetchedChunk { delivered, chunk, .. } = failed;
+    if error.is_own_failure() {
+        let owner = Owner { app: Some(chunk.app), send_id: Some(chunk.send_id) };
+        work_stream.count_failure(delivered, owner, &error.to_string()).await;
+    } else {
+        tracing::warn!(send_id = %chunk.send_id, %error, "cannot plan a send; retrying it");
+        work_stream.return_later(delivered).await;
     }
 }
 

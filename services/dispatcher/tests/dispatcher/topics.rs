@@ -73,12 +73,12 @@ impl World {
     async fn freeze_expanded(&self, send_id: SendId, send: &SendRequest, number: u32, expansion: Expansion) {
         let (accepted_at, send) = (clock::now(), Arc::new(send.clone()));
         let expansion = Some(Arc::new(expansion));
-        let chunk = Chunk { app: self.app, send_id, chunk: number, accepted_at, send, expansion };
+        let chunk = Chunk { expansion, ..Chunk::listed(self.app, send_id, number, accepted_at, send) };
         let chunks = [chunk];
         let mut freeze = self.context.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.write_profiles_and_read_facts().await.unwrap();
-        let decisions = decide_chunk(&chunks[0], &facts, 0, None);
-        freeze.commit(&facts, &[decisions]).await.unwrap();
+        freeze.chunks[0].decisions = decide_chunk(&freeze.chunks[0], &facts, None);
+        freeze.commit(&facts).await.unwrap();
     }
 }
 

@@ -97,9 +97,10 @@ impl World {
         let chunks = [Chunk::listed(self.app, send_id, 0, accepted_at, send)];
         let mut freeze = self.context.store.sends().freeze(&chunks).await.unwrap();
         let facts = freeze.write_profiles_and_read_facts().await.unwrap();
-        let template = facts.template(0).map(|version| Template::compile(&version.channels).unwrap());
-        let decisions = planning::decide_chunk(&chunks[0], &facts, 0, template.as_ref());
-        freeze.commit(&facts, &[decisions]).await.unwrap();
+        let planned = &mut freeze.chunks[0];
+        let template = planned.template.as_ref().map(|version| Template::compile(&version.channels).unwrap());
+        planned.decisions = planning::decide_chunk(planned, &facts, template.as_ref());
+        freeze.commit(&facts).await.unwrap();
     }
 
     /// Waits until the first `messages` messages of a lane are acknowledged.

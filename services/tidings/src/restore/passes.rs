@@ -182,7 +182,7 @@ impl<'a> Passes<'a> {
 /// Creates the timer that requests a plan for a chunk. The timer's message is `SendContinues` if the database stores
 /// the body of the send, otherwise `SendAccepted` with the body.
 fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
-    let Chunk { app, send_id, chunk, accepted_at, ref send, ref expansion } = unfinished.send;
+    let Chunk { app, send_id, chunk, accepted_at, ref send, ref expansion, .. } = unfinished.send;
     let expansion = expansion.as_deref().cloned();
     let continues = SendContinues { expansion, ..SendContinues::plain(send, chunk) };
     let (stream, now) = (StreamName::Send(send.lane), clock::now());

@@ -15,7 +15,8 @@ use crate::database::columns::columns;
 use crate::recovery::restore::{Restore, number};
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
-use crate::sends::plan::{self, Decisions};
+use crate::sends::plan;
+use crate::sends::planned_chunk::{Decisions, PlannedChunk};
 
 /// A planned chunk found in the log.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub struct RestoredPlans {
 }
 
 /// A chunk that can be frozen again, with its plan from the log.
-type PlannedChunk<'a> = (Chunk, &'a ChunkPlanned);
+type FoundChunk<'a> = (Chunk, &'a ChunkPlanned);
 
 impl Restore {
     /// Freezes chunks again: stores their decisions, as found in the log. Skips a chunk if its send is unknown, the log does
@@ -49,12 +50,14 @@ impl Restore {
         let users = chunks.iter().flat_map(named_users).collect();
         let users = add_users(&mut transaction, &users).await?;
         freeze(&mut transaction, &chunks).await?;
-        let decisions: Vec<Decisions> = chunks.iter().map(decisions).collect();
-        let decided: Vec<_> =
-            chunks.iter().zip(&decisions).map(|((chunk, _), made)| (0, chunk, made)).collect();
-        plan::write_recipients(&mut transaction, &decided).await?;
+        let planned = chunks.into_iter().map(|found| {
+            let decisions = decisions(&found);
+            PlannedChunk { decisions, ..PlannedChunk::new(found.0, true) }
+        });
+        let planned: Vec<_> = planned.collect();
+        plan::write_recipients(&mut transaction, &planned.iter().collect::<Vec<_>>()).await?;
         transaction.commit().await?;
-        Ok(RestoredPlans { chunks: chunks.len() as u64, users })
+        Ok(RestoredPlans { chunks: planned.len() as u64, users })
     }
 }
 
@@ -62,7 +65,7 @@ impl Restore {
 async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
-) -> Result<Vec<PlannedChunk<'a>>, Error> {
+) -> Result<Vec<FoundChunk<'a>>, Error> {
     columns! { found in plans =>
         app_id = found.app.0,
         send_id = found.send_id.0,
@@ -97,14 +100,9 @@ async fn restorable<'a>(
         };
         let Json(send) = row.body;
         let FoundPlan { app, send_id, planned } = found;
-        let chunk = Chunk {
-            app: *app,
-            send_id: *send_id,
-            chunk: planned.chunk,
-            accepted_at: row.accepted_at.into(),
-            send: Arc::new(send),
-            expansion: planned.expansion.clone().map(Arc::new),
-        };
+        let (number, accepted_at) = (planned.chunk, row.accepted_at.into());
+        let expansion = planned.expansion.clone().map(Arc::new);
+        let chunk = Chunk { expansion, ..Chunk::listed(*app, *send_id, number, accepted_at, Arc::new(send)) };
         if planned
             .decided
             .as_ref()
@@ -121,7 +119,7 @@ async fn restorable<'a>(
 /// Lists the recipients of a chunk for whom the log contains a decision. Each element is the recipient's index in the send,
 /// the recipient, the user, and the decision without its deliveries.
 fn decided<'a>(
-    (chunk, planned): &'a PlannedChunk<'_>,
+    (chunk, planned): &'a FoundChunk<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {
     let first = chunk.chunk.saturating_mul(u32::try_from(CHUNK_RECIPIENTS).unwrap_or(u32::MAX));
     let decided = planned.decided.iter().flat_map(|decided| decided.each());
@@ -132,14 +130,14 @@ fn decided<'a>(
         .filter_map(|((index, recipient), (user, shape))| Some((index, recipient, user, shape?)))
 }
 
-fn named_users<'a>(chunk: &'a PlannedChunk<'_>) -> impl Iterator<Item = ((i64, i64), &'a str)> {
+fn named_users<'a>(chunk: &'a FoundChunk<'_>) -> impl Iterator<Item = ((i64, i64), &'a str)> {
     let app = chunk.0.app;
     decided(chunk)
         .filter(|(_, recipient, ..)| !recipient.is_erased())
         .filter_map(move |(_, recipient, user, _)| Some(((app.0, user?.0), recipient.identifier.as_str())))
 }
 
-fn decisions(chunk: &PlannedChunk<'_>) -> Decisions {
+fn decisions(chunk: &FoundChunk<'_>) -> Decisions {
     decided(chunk)
         .map(|(index, recipient, user, shape)| {
             let identifier = if shape.is_of_erased() { String::new() } else { recipient.identifier.clone() };
@@ -184,7 +182,7 @@ pub(super) async fn add_users(
 
 /// Inserts the plan rows of the chunks, and counts their subscribers. Stores the category and the template version of each chunk in its request if the
 /// request has none.
-async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> Result<(), Error> {
+async fn freeze(connection: &mut PgConnection, chunks: &[FoundChunk<'_>]) -> Result<(), Error> {
     let template = |planned: &ChunkPlanned| planned.decided.as_ref()?.template;
     let category = |planned: &ChunkPlanned| planned.decided.as_ref()?.category;
     columns! { (chunk, planned) in chunks =>
@@ -217,6 +215,5 @@ async fn freeze(connection: &mut PgConnection, chunks: &[PlannedChunk<'_>]) -> R
     )
     .execute(&mut *connection)
     .await?;
-    let chunks: Vec<_> = chunks.iter().map(|(chunk, _)| chunk).collect();
-    expansion::add_to_requests(connection, &chunks).await
+    expansion::add_to_requests(connection, chunks.iter().map(|(chunk, _)| chunk)).await
 }

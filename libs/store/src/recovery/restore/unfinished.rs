@@ -139,14 +139,9 @@ fn unfinished_send(row: StoredRow) -> UnfinishedSend {
     let frozen: HashSet<i32> = row.frozen.into_iter().collect();
     let open = (0..).find(|chunk| !frozen.contains(chunk)).unwrap_or(named);
     let next = if open < named { Some(open) } else { send.needs_stored_body().then_some(open - 1) };
-    let chunk = Chunk {
-        app: AppId(row.app_id),
-        send_id: SendId(row.send_id),
-        chunk: next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default(),
-        accepted_at: row.accepted_at.into(),
-        send: Arc::new(send),
-        expansion: None,
-    };
+    let number = next.and_then(|next| u32::try_from(next).ok()).unwrap_or_default();
+    let (app, send_id) = (AppId(row.app_id), SendId(row.send_id));
+    let chunk = Chunk::listed(app, send_id, number, row.accepted_at.into(), Arc::new(send));
     let is_expanding = open >= named && chunk.send.has_topics();
     UnfinishedSend { send: chunk, is_open: next.is_some(), is_expanding }
 }

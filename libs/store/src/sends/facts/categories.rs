@@ -8,45 +8,47 @@ use sqlx::PgConnection;
 
 use crate::Error;
 use crate::control::quota;
-use crate::sends::chunk::Chunk;
-use crate::sends::facts::{Facts, PlanCategory};
+use crate::database::columns::columns;
+use crate::sends::facts::Facts;
+use crate::sends::planned_chunk::{PlanCategory, PlannedChunk};
 
+/// An app and the identifier of a category.
 type CategoryKey = (i64, String);
+/// In key order, so that concurrent transactions that insert them do not deadlock.
+type CategoryKeys = BTreeSet<CategoryKey>;
 type KnownCategories = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads the categories of chunks, and creates missing categories for new chunks. If an app has reached its quota of
-/// categories, a missing category is not created and the chunk has no category.
+/// Reads the categories of chunks, and creates missing categories for new chunks of sends that are not cancelled. If an app has
+/// reached its quota of categories, a missing category is not created and the chunk has no category.
 pub(super) async fn read_or_create(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    new: &[bool],
-    facts: &mut Facts,
+    chunks: &mut [PlannedChunk],
+    facts: &Facts,
 ) -> Result<(), Error> {
-    let named = category_keys(chunks, facts);
-    let mut known = select(connection, &named).await?;
-    let missing: Vec<_> = named
-        .iter()
-        .zip(new)
-        .map(|(named, new)| named.clone().filter(|named| *new && !known.contains_key(named)))
-        .collect();
-    if missing.iter().any(Option::is_some) {
+    let mut known = select(connection, &chunks.iter().filter_map(category_key).collect()).await?;
+    let applied = chunks.iter().filter(|planned| facts.is_applied(planned));
+    let missing: CategoryKeys =
+        applied.filter_map(category_key).filter(|key| !known.contains_key(key)).collect();
+    if !missing.is_empty() {
         insert(connection, &missing).await?;
         known.extend(select(connection, &missing).await?);
     }
-    facts.categories = named.iter().map(|named| known.get(named.as_ref()?).cloned()).collect();
+    for planned in chunks {
+        planned.category = category_key(planned).and_then(|key| known.get(&key).cloned());
+    }
     Ok(())
 }
 
-/// Reads the categories of chunks. Missing categories are added only to the facts, with the id 0.
+/// Reads the categories of chunks. Missing categories are added only to the chunks, with the id 0.
 pub(super) async fn simulate(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    facts: &mut Facts,
+    chunks: &mut [PlannedChunk],
 ) -> Result<(), Error> {
-    let named = category_keys(chunks, facts);
-    let known = select(connection, &named).await?;
+    let known = select(connection, &chunks.iter().filter_map(category_key).collect()).await?;
     let category = |key: CategoryKey| known.get(&key).cloned().unwrap_or_else(|| Arc::new(simulated(key.1)));
-    facts.categories = named.into_iter().map(|named| named.map(category)).collect();
+    for planned in chunks {
+        planned.category = category_key(planned).map(category);
+    }
     Ok(())
 }
 
@@ -54,25 +56,19 @@ fn simulated(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// Returns the category of each chunk: the category that the send names or, if it names none, the category of its template.
-/// None if neither names a category.
-fn category_keys(chunks: &[Chunk], facts: &Facts) -> Vec<Option<CategoryKey>> {
-    let named = chunks.iter().enumerate().map(|(index, chunk)| {
-        let own = chunk.send.category.as_ref();
-        let identifier = own.or_else(|| facts.template(index)?.category.as_ref())?;
-        Some((chunk.app.0, identifier.clone()))
-    });
-    named.collect()
+/// Returns the category of a chunk: the category that the send names or, if it names none, the category of its template. None
+/// if neither names a category.
+fn category_key(planned: &PlannedChunk) -> Option<CategoryKey> {
+    let own = planned.chunk.send.category.as_ref();
+    let identifier = own.or_else(|| planned.template.as_ref()?.category.as_ref())?;
+    Some((planned.chunk.app.0, identifier.clone()))
 }
 
-async fn select(
-    connection: &mut PgConnection,
-    named: &[Option<CategoryKey>],
-) -> Result<KnownCategories, Error> {
-    let (apps, identifiers) = columns(named);
-    if apps.is_empty() {
+async fn select(connection: &mut PgConnection, named: &CategoryKeys) -> Result<KnownCategories, Error> {
+    if named.is_empty() {
         return Ok(KnownCategories::new());
     }
+    columns! { (app, identifier) in named => apps = *app, identifiers = identifier.as_str() }
     let rows = sqlx::query!(
         "SELECT app_id, id, identifier, name, critical FROM category
          JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)",
@@ -93,8 +89,9 @@ async fn select(
     Ok(known.collect())
 }
 
-async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) -> Result<(), Error> {
-    let (apps, identifiers) = within_quota(connection, columns(missing)).await?;
+async fn insert(connection: &mut PgConnection, missing: &CategoryKeys) -> Result<(), Error> {
+    let within_quota = within_quota(connection, missing).await?;
+    columns! { (app, identifier) in within_quota => apps = *app, identifiers = identifier.as_str() }
     sqlx::query!(
         "INSERT INTO category (app_id, identifier, name)
          SELECT app_id, identifier, identifier FROM unnest($1::bigint[], $2::text[]) AS new (app_id, identifier)
@@ -107,15 +104,15 @@ async fn insert(connection: &mut PgConnection, missing: &[Option<CategoryKey>]) 
     Ok(())
 }
 
-/// Leaves out new categories that would exceed the quota of their app, and returns the remaining categories in the same order.
+/// Leaves out new categories that would exceed the quota of their app.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
-    (apps, identifiers): (Vec<i64>, Vec<&'a str>),
-) -> Result<(Vec<i64>, Vec<&'a str>), Error> {
-    let named: Vec<i64> = BTreeSet::from_iter(apps.iter().copied()).into_iter().collect();
-    let mut room: HashMap<i64, i64> = quota::category_room(connection, &named).await?.into_iter().collect();
-    let new = apps.into_iter().zip(identifiers);
-    let kept = new.filter(|(app, _)| {
+    missing: &'a CategoryKeys,
+) -> Result<Vec<&'a CategoryKey>, Error> {
+    let apps: BTreeSet<i64> = missing.iter().map(|(app, _)| *app).collect();
+    let apps: Vec<i64> = apps.into_iter().collect();
+    let mut room: HashMap<i64, i64> = quota::category_room(connection, &apps).await?.into_iter().collect();
+    let kept = missing.iter().filter(|(app, _)| {
         let left = room.entry(*app).or_default();
         *left -= 1;
         if *left < 0 {
@@ -123,11 +120,5 @@ async fn within_quota<'a>(
         }
         *left >= 0
     });
-    Ok(kept.unzip())
-}
-
-/// Returns the distinct keys as columns. They are in key order, so that concurrent transactions do not deadlock.
-fn columns(keys: &[Option<CategoryKey>]) -> (Vec<i64>, Vec<&str>) {
-    let keys: BTreeSet<_> = keys.iter().flatten().collect();
-    keys.into_iter().map(|(app, identifier)| (*app, identifier.as_str())).unzip()
+    Ok(kept.collect())
 }

@@ -6,6 +6,7 @@ use crate::Error;
 use crate::erasure::ErasedRecipients;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
+use crate::sends::planned_chunk::PlannedChunk;
 
 impl Facts {
     /// Returns true if the recipient with this identifier was erased at or after the time at which the chunk's send was
@@ -26,10 +27,9 @@ impl Facts {
 /// mentions, because the body may be stored. The transaction must already block erasures in the apps of the chunks.
 pub(super) async fn read(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    new: &[bool],
+    chunks: &[PlannedChunk],
 ) -> Result<ErasedRecipients, Error> {
-    let new = || chunks.iter().zip(new).filter(|(_, new)| **new).map(|(chunk, _)| chunk);
+    let new = || chunks.iter().filter(|planned| planned.is_new).map(|planned| &planned.chunk);
     let Some(since) = new().map(|chunk| chunk.accepted_at).min() else {
         return Ok(ErasedRecipients::default());
     };

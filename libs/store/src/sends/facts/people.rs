@@ -17,17 +17,17 @@ use crate::directory::user::merge::{MergeResult, Updates, merge_users};
 use crate::directory::user::proof;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
+use crate::sends::planned_chunk::PlannedChunk;
 
-/// Merges the inline profiles of new chunks into the profiles of their users. Creates missing users, except erased users.
-/// Skips an inline profile that would make the stored profile invalid, so that the chunk can still be planned.
+/// Merges the inline profiles of new chunks into the profiles of their users, except chunks of cancelled sends. Creates missing
+/// users, except erased users. Skips an inline profile that would make the stored profile invalid, so that the chunk can still be planned.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
-    new: &[bool],
+    chunks: &[PlannedChunk],
     facts: &Facts,
 ) -> Result<(), Error> {
     let mut updates = Updates::new();
-    for (chunk, _) in chunks.iter().zip(new).filter(|(_, new)| **new) {
+    for PlannedChunk { chunk, .. } in chunks.iter().filter(|planned| facts.is_applied(planned)) {
         for recipient in chunk.recipients() {
             if let Some(profile) = &recipient.profile
                 && !facts.is_erased(chunk, &recipient.identifier)
@@ -48,12 +48,12 @@ pub(super) async fn merge_inline_profiles(
 /// Reads the users that are recipients of the chunks. Leaves out users that do not exist.
 pub(super) async fn read(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
+    chunks: &[PlannedChunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
     let named: HashSet<(AppId, &str)> = chunks
         .iter()
-        .flat_map(|chunk| {
+        .flat_map(|PlannedChunk { chunk, .. }| {
             chunk.recipients().iter().map(|recipient| (chunk.app, recipient.identifier.as_str()))
         })
         .collect();
@@ -77,13 +77,15 @@ pub(super) async fn read(
 /// Reads the unproven targets of the recipients for which `is_asked` returns true.
 pub(super) async fn read_unproven(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
+    chunks: &[PlannedChunk],
     facts: &mut Facts,
     is_asked: impl Fn(&Chunk, &Recipient) -> bool,
 ) -> Result<(), Error> {
     let asked: HashSet<(AppId, UserNumber)> = chunks
         .iter()
-        .flat_map(|chunk| chunk.recipients().iter().map(move |recipient| (chunk, recipient)))
+        .flat_map(|PlannedChunk { chunk, .. }| {
+            chunk.recipients().iter().map(move |recipient| (chunk, recipient))
+        })
         .filter(|(chunk, recipient)| is_asked(chunk, recipient))
         .filter_map(|(chunk, recipient)| Some((chunk.app, facts.user(chunk.app, &recipient.identifier)?.0)))
         .collect();
@@ -113,9 +115,9 @@ pub(super) async fn read_unproven(
 
 /// Merges the inline profiles of the chunks only into `facts`, without writing to the database. Like a send, a merge ends the
 /// unproven targets of its user. Returns those that are not in the profile: endpoints of web push subscriptions.
-pub(super) fn simulate(chunks: &[Chunk], facts: &mut Facts) -> Vec<((AppId, UserNumber), Unproven)> {
+pub(super) fn simulate(chunks: &[PlannedChunk], facts: &mut Facts) -> Vec<((AppId, UserNumber), Unproven)> {
     let mut ended = Vec::new();
-    for chunk in chunks {
+    for PlannedChunk { chunk, .. } in chunks {
         let of_app = facts.users.entry(chunk.app).or_default();
         for recipient in chunk.recipients() {
             let Some(pairs) = &recipient.profile else { continue };
@@ -150,14 +152,13 @@ pub(super) fn end_endpoints(ended: &[((AppId, UserNumber), Unproven)], facts: &m
 /// ignored.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
-    chunks: &[Chunk],
+    chunks: &[PlannedChunk],
     facts: &mut Facts,
 ) -> Result<(), Error> {
     let mut asked: BTreeSet<(i64, i64, i64)> = BTreeSet::new();
-    for (index, chunk) in chunks.iter().enumerate() {
-        let Some(category) = facts.category(index).filter(|category| !category.critical) else {
-            continue;
-        };
+    for planned in chunks {
+        let chunk = &planned.chunk;
+        let Some(category) = planned.category_with_preferences() else { continue };
         let recipients = chunk.recipients().iter();
         let users = recipients.filter_map(|recipient| facts.user(chunk.app, &recipient.identifier));
         asked.extend(users.map(|(number, _)| (chunk.app.0, number.0, category.id.0)));

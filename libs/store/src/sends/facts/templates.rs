@@ -1,7 +1,5 @@
 //! Facts about templates: the versions that sends are planned with.
 
-use std::sync::Arc;
-
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use sqlx::PgConnection;
@@ -9,20 +7,14 @@ use sqlx::PgConnection;
 use crate::Error;
 use crate::control::template::TemplateVersion;
 use crate::database::columns::columns;
-use crate::sends::chunk::Chunk;
-use crate::sends::facts::Facts;
+use crate::sends::planned_chunk::PlannedChunk;
 
 /// Reads the template versions of chunks. The first chunk of a send uses the newest version. The other chunks of the send use
 /// the same version as the first.
-pub(super) async fn read(
-    connection: &mut PgConnection,
-    chunks: &[Chunk],
-    facts: &mut Facts,
-) -> Result<(), Error> {
-    let named: Vec<_> = chunks
-        .iter()
-        .enumerate()
-        .filter_map(|(index, chunk)| chunk.send.template.as_ref().map(|template| (index, chunk, template)))
+pub(super) async fn read(connection: &mut PgConnection, chunks: &mut [PlannedChunk]) -> Result<(), Error> {
+    let numbered = chunks.iter().enumerate();
+    let named: Vec<_> = numbered
+        .filter_map(|(index, PlannedChunk { chunk, .. })| Some((index, chunk, chunk.send.template.as_ref()?)))
         .collect();
     if named.is_empty() {
         return Ok(());
@@ -51,15 +43,15 @@ pub(super) async fn read(
     .fetch_all(connection)
     .await?;
     for row in rows {
-        if let Some(slot) = usize::try_from(row.chunk).ok().and_then(|index| facts.templates.get_mut(index)) {
-            *slot = Some(Arc::new(TemplateVersion {
+        if let Some(planned) = usize::try_from(row.chunk).ok().and_then(|index| chunks.get_mut(index)) {
+            planned.template = Some(TemplateVersion {
                 id: TemplateId(row.id),
                 identifier: row.identifier,
                 version: row.version,
                 name: row.name,
                 category: row.category,
                 channels: row.channels,
-            }));
+            });
         }
     }
     Ok(())

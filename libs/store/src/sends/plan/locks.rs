@@ -1,9 +1,10 @@
 //! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out
 //! chunks whose locks another transaction holds, so that the chunks of other apps do not wait for these locks.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
+use domain::AppId;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::sends::chunk::Chunk;
@@ -17,27 +18,30 @@ const TOGETHER: Duration = Duration::from_millis(100);
 const ALONE: Duration = Duration::from_secs(5);
 
 /// An open transaction that is ready to freeze chunks. It has locked the users for whom the chunks contain inline profiles,
-/// and blocks erasures in the apps of the chunks. A chunk is busy if the transaction could not acquire all of its locks. A
-/// busy chunk must not be frozen in this transaction.
+/// and blocks erasures in the apps of the chunks.
 #[derive(Debug)]
-pub struct ChunkLocks {
-    transaction: Transaction<'static, Postgres>,
-    busy: Vec<bool>,
+pub struct ChunkLocks(Transaction<'static, Postgres>);
+
+/// Locks that other transactions hold. A chunk that needs one of them must not be frozen.
+#[derive(Debug, Default)]
+pub struct BusyLocks {
+    /// Apps in which erasures could not be blocked.
+    apps: HashSet<AppId>,
+    /// Identifiers of locked users, by app.
+    users: HashMap<AppId, HashSet<String>>,
 }
 
 impl Sends<'_> {
     /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Does not
-    /// wait for locks that another transaction holds. A chunk that needs such a lock is busy; see [`ChunkLocks::is_busy`].
-    pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
+    /// wait for locks that another transaction holds, but returns them.
+    pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<(ChunkLocks, BusyLocks), Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
         let apps =
             erasure::try_block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
-        let free = |chunk: &Chunk| !apps.contains(&chunk.app);
-        let users = busy_users(&mut transaction, chunks.iter().filter(|chunk| free(chunk))).await?;
-        let is_busy = |chunk: &Chunk| !free(chunk) || written_users(chunk).any(|user| users.contains(&user));
-        let busy = chunks.iter().map(is_busy).collect();
-        Ok(ChunkLocks { transaction, busy })
+        let free = chunks.iter().filter(|chunk| !apps.contains(&chunk.app));
+        let users = busy_users(&mut transaction, free).await?;
+        Ok((ChunkLocks(transaction), BusyLocks { apps, users }))
     }
 
     /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Waits up
@@ -62,22 +66,26 @@ impl Sends<'_> {
             .execute(&mut *transaction)
             .await?;
         }
-        Ok(ChunkLocks { transaction, busy: vec![false; chunks.len()] })
+        Ok(ChunkLocks(transaction))
+    }
+}
+
+impl BusyLocks {
+    /// Returns true if the chunk needs one of these locks.
+    #[must_use]
+    pub fn are_needed_by(&self, chunk: &Chunk) -> bool {
+        let is_locked =
+            |identifier| self.users.get(&chunk.app).is_some_and(|users| users.contains(identifier));
+        self.apps.contains(&chunk.app) || written_users(chunk).any(|(_, identifier)| is_locked(identifier))
     }
 }
 
 impl ChunkLocks {
-    /// Returns true if the chunk at `index` needs a lock that another transaction holds.
-    #[must_use]
-    pub fn is_busy(&self, index: usize) -> bool {
-        self.busy.get(index).copied().unwrap_or(false)
-    }
-
-    /// Starts freezing chunks. The caller must leave out busy chunks. Inserts a row into the table `plan` for each chunk,
+    /// Starts freezing chunks. The caller must leave out chunks that need [`BusyLocks`]. Inserts a row into the table `plan` for each chunk,
     /// in key order. If a chunk already has a row, another transaction has frozen it, and its stored decisions do not
     /// change.
-    pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze<'_>, Error> {
-        Freeze::begin(self.transaction, chunks).await
+    pub async fn freeze(self, chunks: Vec<Chunk>) -> Result<Freeze, Error> {
+        Freeze::begin(self.0, chunks).await
     }
 }
 
@@ -92,10 +100,10 @@ fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
-) -> Result<HashSet<(i64, &'t str)>, Error> {
+) -> Result<HashMap<AppId, HashSet<String>>, Error> {
     let users: BTreeSet<_> = chunks.flat_map(written_users).collect();
     if users.is_empty() {
-        return Ok(HashSet::new());
+        return Ok(HashMap::new());
     }
     let users: Vec<_> = users.into_iter().collect();
     let (apps, identifiers): (Vec<_>, Vec<_>) = users.iter().copied().unzip();
@@ -115,9 +123,11 @@ async fn busy_users<'t>(
     )
     .fetch_all(connection)
     .await?;
-    let mut busy = HashSet::with_capacity(rows.len());
+    let mut busy: HashMap<AppId, HashSet<String>> = HashMap::new();
     for row in rows {
-        busy.extend(usize::try_from(row.place - 1).ok().and_then(|place| users.get(place)));
+        if let Some((app, identifier)) = usize::try_from(row.place - 1).ok().and_then(|at| users.get(at)) {
+            busy.entry(AppId(*app)).or_default().insert((*identifier).to_owned());
+        }
     }
     Ok(busy)
 }

@@ -15,7 +15,8 @@ use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
-use store::sends::plan::{Decisions, Freeze};
+use store::sends::plan::Freeze;
+use store::sends::planned_chunk::Decisions;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
@@ -39,7 +40,7 @@ fn to_600(channels: &[Channel]) -> domain::SendRequest {
 }
 
 /// Plans an email to every recipient whose chunk is not cancelled.
-async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::Error> {
+async fn finish(mut freeze: Freeze) -> Result<(), store::Error> {
     let all = freeze.write_profiles_and_read_facts().await?;
     let decide = |chunk: &Chunk| -> Decisions {
         let numbered = (chunk.chunk * 500..).zip(chunk.recipients());
@@ -68,13 +69,15 @@ async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(), store::E
         });
         decided.collect()
     };
-    let decisions: Vec<_> = chunks.iter().map(decide).collect();
-    freeze.commit(&all, &decisions).await
+    for planned in &mut freeze.chunks {
+        planned.decisions = decide(&planned.chunk);
+    }
+    freeze.commit(&all).await.map(drop)
 }
 
 impl Fixture {
     async fn freeze(&self, chunks: &[Chunk]) {
-        finish(self.store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap();
+        finish(self.store.sends().freeze(chunks).await.unwrap()).await.unwrap();
     }
 
     async fn cancel(&self, app: AppId) -> u64 {
@@ -244,7 +247,7 @@ async fn cancelling_waits_for_a_chunk_that_is_being_planned() {
         store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap()
     });
     fixture.somebody_waits().await;
-    finish(freeze, &planned).await.unwrap();
+    finish(freeze).await.unwrap();
     assert_eq!(cancelling.await.unwrap(), 600);
     assert_eq!(fixture.cancelled(app).await, 600);
 }

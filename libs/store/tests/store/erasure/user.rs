@@ -16,7 +16,7 @@ use store::deliveries::ledger::{Claim, ClaimRequest};
 use store::deliveries::settlement::{RecordedStep, Settlement};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
-use store::sends::plan::Decisions;
+use store::sends::planned_chunk::Decisions;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
@@ -70,9 +70,8 @@ impl Fixture {
             });
             plan::decide_recipient(&send, recipient, person, &plan::SuppressedTargets::new())
         };
-        let decisions: Decisions = (0..).zip(chunk.recipients().iter().map(decide)).collect();
-        freeze.commit(&facts, std::slice::from_ref(&decisions)).await.unwrap();
-        decisions
+        freeze.chunks[0].decisions = (0..).zip(chunk.recipients().iter().map(decide)).collect();
+        freeze.commit(&facts).await.unwrap().remove(0).decisions
     }
 
     /// Returns all rows of the table as text.
@@ -257,7 +256,7 @@ async fn planning_and_erasing_exclude_each_other() {
         erasure.commit(&timer(app, None), &Actor::System).await.unwrap();
     });
     fixture.somebody_waits().await;
-    freeze.commit(&facts, &[Vec::new()]).await.unwrap();
+    freeze.commit(&facts).await.unwrap();
     erasing.await.unwrap();
     assert_eq!(fixture.store.erasure().erased_users().await.unwrap(), [(app, ursula)]);
 

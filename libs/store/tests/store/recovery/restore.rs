@@ -322,7 +322,7 @@ async fn an_erased_user_missing_from_the_backup_is_not_planned_again() {
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.write_profiles_and_read_facts().await.unwrap();
     assert!(facts.is_erased(&chunks[0], "user-0") && !facts.is_erased(&chunks[0], "user-1"));
-    freeze.commit(&facts, &[Vec::new()]).await.unwrap();
+    freeze.commit(&facts).await.unwrap();
     assert!(fixture.store.directory().find_user(app, "user-0").await.unwrap().is_none());
 }
 

@@ -11,7 +11,8 @@ use store::Store;
 use store::control::template::NewTemplate;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
-use store::sends::plan::{Decisions, Freeze, RenderFailure};
+use store::sends::plan::{Freeze, RenderFailure};
+use store::sends::planned_chunk::{Decisions, PlannedChunk};
 
 use crate::{Fixture, NOW, RandomNumbers, fixture, recipient, send_id, send_to};
 
@@ -27,7 +28,8 @@ fn with_profile(identifier: &str, profile: &serde_json::Value) -> Recipient {
 }
 
 /// Makes decisions like the dispatcher, for sends that have content for every channel.
-fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
+fn decide(planned: &PlannedChunk, facts: &Facts) -> Decisions {
+    let PlannedChunk { chunk, category, .. } = planned;
     let send = SendFacts {
         ids: facts.delivery_ids(chunk),
         send_id: chunk.send_id,
@@ -36,7 +38,6 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
         providers: facts.provider_channels(chunk.app),
         push_kinds: &[],
     };
-    let category = facts.category(index);
     let nothing = SuppressedTargets::new();
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let first = chunk.chunk * u32::try_from(CHUNK_RECIPIENTS).unwrap();
@@ -46,7 +47,7 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
             let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
-                turned_off: category.map_or(&[], |of| facts.turned_off(chunk.app, of.id, number)),
+                turned_off: category.as_ref().map_or(&[], |of| facts.turned_off(chunk.app, of.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
             (position, plan::decide_recipient(&send, recipient, person, suppressed))
@@ -55,28 +56,33 @@ fn decide(chunk: &Chunk, index: usize, facts: &Facts) -> Decisions {
 }
 
 /// Makes the decisions of the new chunks, reads the stored decisions of the others, and commits.
-async fn finish(mut freeze: Freeze<'_>, chunks: &[Chunk]) -> Result<(Facts, Vec<Decisions>), store::Error> {
+async fn finish(freeze: Freeze) -> Result<(Facts, Vec<Decisions>), store::Error> {
+    let (facts, planned) = finish_chunks(freeze).await?;
+    Ok((facts, planned.into_iter().map(|planned| planned.decisions).collect()))
+}
+
+async fn finish_chunks(mut freeze: Freeze) -> Result<(Facts, Vec<PlannedChunk>), store::Error> {
     let facts = freeze.write_profiles_and_read_facts().await?;
-    let mut decisions = Vec::new();
-    for (index, chunk) in chunks.iter().enumerate() {
-        decisions.push(if freeze.is_new(index) {
-            decide(chunk, index, &facts)
-        } else {
-            freeze.stored_decisions(index).await?
-        });
+    freeze.read_stored_decisions().await?;
+    for planned in freeze.chunks.iter_mut().filter(|planned| planned.is_new) {
+        planned.decisions = decide(planned, &facts);
     }
-    freeze.commit(&facts, &decisions).await?;
-    Ok((facts, decisions))
+    let planned = freeze.commit(&facts).await?;
+    Ok((facts, planned))
 }
 
 pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decisions>) {
-    finish(store.sends().freeze(chunks).await.unwrap(), chunks).await.unwrap()
+    finish(store.sends().freeze(chunks).await.unwrap()).await.unwrap()
+}
+
+async fn frozen_chunks(store: &Store, chunks: &[Chunk]) -> Vec<PlannedChunk> {
+    finish_chunks(store.sends().freeze(chunks).await.unwrap()).await.unwrap().1
 }
 
 /// Freezes chunks. If PostgreSQL aborts the transaction because of a concurrent one, tries again, as a dispatcher does.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
-        let frozen = async { finish(store.sends().freeze(chunks).await?, chunks).await };
+        let frozen = async { finish(store.sends().freeze(chunks).await?).await };
         match frozen.await {
             Ok(_) => return,
             Err(error) => assert!(!error.is_refused_data(), "{error}"),
@@ -111,16 +117,16 @@ async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
     ]);
     let chunks = [chunk(app, 1, 0, &send)];
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    assert!(freeze.is_new(0) && !freeze.is_new(1));
-    let (_, decided) = finish(freeze, &chunks).await.unwrap();
+    assert!(freeze.chunks[0].is_new);
+    let (_, decided) = finish(freeze).await.unwrap();
     assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
     assert_eq!(decided[0][1].1.user, None);
 
     // Later changes do not affect the frozen decisions.
     fixture.store.directory().merge_user(app, "eve", Object::new()).await.unwrap();
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    assert!(!freeze.is_new(0));
-    let (_, stored) = finish(freeze, &chunks).await.unwrap();
+    assert!(!freeze.chunks[0].is_new);
+    let (_, stored) = finish(freeze).await.unwrap();
     assert_eq!(stored, decided);
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 3);
@@ -138,11 +144,11 @@ async fn a_concurrent_freeze_waits_and_reads_the_first_decisions() {
     let (store, same) = (fixture.store.clone(), chunks.clone());
     let second = tokio::spawn(async move {
         let freeze = store.sends().freeze(&same).await.unwrap();
-        let is_new = freeze.is_new(0);
-        (is_new, finish(freeze, &same).await.unwrap().1)
+        let is_new = freeze.chunks[0].is_new;
+        (is_new, finish(freeze).await.unwrap().1)
     });
     fixture.somebody_waits().await;
-    let (_, decided) = finish(first, &chunks).await.unwrap();
+    let (_, decided) = finish(first).await.unwrap();
     assert_eq!(second.await.unwrap(), (false, decided));
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
 }
@@ -154,8 +160,8 @@ async fn a_duplicate_chunk_in_a_batch_is_decided_once() {
     let one = chunk(app, 1, 0, &send_to(vec![with_profile("ada", &json!({}))]));
     let chunks = [one.clone(), one];
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
-    assert!(freeze.is_new(0) && !freeze.is_new(1));
-    let (_, decisions) = finish(freeze, &chunks).await.unwrap();
+    assert!(freeze.chunks[0].is_new && !freeze.chunks[1].is_new);
+    let (_, decisions) = finish(freeze).await.unwrap();
     assert!(decisions[0][0].1.in_app && decisions[1].is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 1);
 }
@@ -173,7 +179,8 @@ async fn nothing_is_written_before_the_commit() {
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
     assert_eq!(fixture.count(everything).await, 0);
-    assert!(fixture.store.sends().freeze(&chunks).await.unwrap().is_new(0), "the chunk can be frozen again");
+    let again = fixture.store.sends().freeze(&chunks).await.unwrap();
+    assert!(again.chunks[0].is_new, "the chunk can be frozen again");
 }
 
 #[tokio::test]
@@ -200,10 +207,10 @@ async fn a_missing_category_is_created_once() {
     let mut first = fixture.store.sends().freeze(&one).await.unwrap();
     let facts = first.write_profiles_and_read_facts().await.unwrap();
     let store = fixture.store.clone();
-    let second = tokio::spawn(async move { frozen(&store, &other).await.0.category(1).unwrap().id });
+    let second = tokio::spawn(async move { frozen_chunks(&store, &other).await[1].category.clone() });
     fixture.somebody_waits().await;
-    first.commit(&facts, &[Decisions::new()]).await.unwrap();
-    assert_eq!(second.await.unwrap(), facts.category(0).unwrap().id);
+    let planned = first.commit(&facts).await.unwrap();
+    assert_eq!(second.await.unwrap().unwrap().id, planned[0].category.as_ref().unwrap().id);
     assert_eq!(fixture.count("SELECT count(*) FROM category").await, 1);
     assert_eq!(fixture.count("SELECT count(DISTINCT category_id) FROM request").await, 1);
 }
@@ -223,9 +230,9 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
         fixture.store.control().put_template(app, template, &Actor::System).await.unwrap()
     };
     let version = async |chunk: Chunk| {
-        let (facts, _) = frozen(&fixture.store, &[chunk]).await;
-        assert_eq!(facts.category(0).unwrap().identifier, "news");
-        facts.template(0).unwrap().version
+        let planned = frozen_chunks(&fixture.store, &[chunk]).await.remove(0);
+        assert_eq!(planned.category.unwrap().identifier, "news");
+        planned.template.unwrap().version
     };
     let (id, first) = put("one").await;
     let mut send = send_to((0..600).map(|number| recipient(&number.to_string())).collect());
@@ -238,8 +245,8 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
     send.template = Some(TemplateRef::Id(id));
     assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
-    let (facts, _) = frozen(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
-    assert!(facts.template(0).is_none(), "wrong app");
+    let planned = frozen_chunks(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
+    assert!(planned[0].template.is_none(), "wrong app");
 }
 
 #[tokio::test]

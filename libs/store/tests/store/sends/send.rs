@@ -6,7 +6,6 @@ use std::time::Duration;
 use domain::{AppId, StreamName, Timestamp};
 use store::deliveries::timer::NewTimer;
 use store::sends::chunk::Chunk;
-use store::sends::plan::Decisions;
 use uuid::Uuid;
 
 use crate::{NOW, fixture, recipient, send_id, send_to};
@@ -43,7 +42,7 @@ async fn a_send_with_a_frozen_first_chunk_does_not_wait_for_a_timer() {
     let chunks = [scheduled(app)];
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.write_profiles_and_read_facts().await.unwrap();
-    freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
+    freeze.commit(&facts).await.unwrap();
     assert!(!fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap());
     assert!(fixture.store.deliveries().due_timers(10).await.unwrap().timers.is_empty());
 }
@@ -56,7 +55,7 @@ async fn planning_a_scheduled_send_keeps_its_body_until_it_is_dropped() {
     fixture.store.sends().schedule(&chunks[0], &timer(app, NOW, 1)).await.unwrap();
     let mut freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     let facts = freeze.write_profiles_and_read_facts().await.unwrap();
-    freeze.commit(&facts, &[Decisions::new()]).await.unwrap();
+    freeze.commit(&facts).await.unwrap();
     let body =
         async || fixture.store.sends().find_stored_send(app, send_id(1), 0).await.unwrap().unwrap().send;
     assert_eq!(body().await.as_ref(), Some(&*chunks[0].send));

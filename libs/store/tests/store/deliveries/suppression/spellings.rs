@@ -62,7 +62,7 @@ async fn planning_finds_a_suppression_in_any_spelling_that_a_release_wrote() -> 
         }))
         .unwrap();
         let chunk = Chunk::listed(app, send_id(7), 0, NOW, Arc::new(send));
-        let facts = fixture.store.sends().simulate_facts(std::slice::from_ref(&chunk)).await?;
+        let (_, facts) = fixture.store.sends().simulate_facts(chunk).await?;
         let (_, profile) = facts.user(app, "ada").unwrap();
         let target = domain::plan::targets(Channel::Email, "ada", profile, &[]).unwrap().remove(0);
         let suppressed =

@@ -26,7 +26,7 @@ async fn a_chunk_is_frozen_again_with_its_users() {
                   AND user_number = 100 + recipient_index AND identifier = 'user-' || recipient_index";
     assert_eq!(fixture.count(stored).await, 2);
     let chunk = accepted(app, people(2));
-    assert!(!fixture.store.sends().freeze(&[chunk]).await.unwrap().is_new(0), "the chunk is frozen");
+    assert!(!fixture.store.sends().freeze(&[chunk]).await.unwrap().chunks[0].is_new, "the chunk is frozen");
 }
 
 #[tokio::test]
