@@ -8,7 +8,7 @@ use credentials::link::LinkError;
 use credentials::secrets::SecretsError;
 use credentials::signing::SigningKeyError;
 use credentials::vapid::VapidError;
-use domain::Problem;
+use domain::{Problem, profile};
 use store::control::quota::Quota;
 
 use crate::Permission;
@@ -28,6 +28,9 @@ pub enum OperationError {
     /// The caller does not have this permission.
     #[error("the caller needs the role {} or a higher one", .0.least_role())]
     Denied(Permission),
+    /// A profile or a change to one is not allowed.
+    #[error(transparent)]
+    Profile(profile::Refusal),
     /// The app has reached a quota. An operator can raise it.
     #[error("the app has reached its quota of {0}")]
     Quota(Quota),
@@ -69,6 +72,8 @@ pub enum Object {
     ParkedMessage,
     User,
     Request,
+    Topic,
+    Category,
 }
 
 impl fmt::Display for Object {
@@ -82,6 +87,8 @@ impl fmt::Display for Object {
             Object::ParkedMessage => "parked message",
             Object::User => "user",
             Object::Request => "request",
+            Object::Topic => "topic",
+            Object::Category => "category",
         })
     }
 }
@@ -99,6 +106,8 @@ pub enum Conflict {
     EndpointDisabled,
     /// The idempotency key was used with another body.
     IdempotencyKeyReused,
+    UserExists,
+    CategoryExists,
 }
 
 impl Conflict {
@@ -111,6 +120,8 @@ impl Conflict {
             Conflict::TooManyEndpoints => "too_many_endpoints",
             Conflict::EndpointDisabled => "endpoint_disabled",
             Conflict::IdempotencyKeyReused => "idempotency_key_reused",
+            Conflict::UserExists => "user_exists",
+            Conflict::CategoryExists => "category_exists",
         }
     }
 }
@@ -122,6 +133,8 @@ impl fmt::Display for Conflict {
             Conflict::TooManySigningKeys => "the app has the maximum number of signing keys",
             Conflict::TooManyEndpoints => "the app has the maximum number of endpoints",
             Conflict::EndpointDisabled => "the endpoint is disabled",
+            Conflict::UserExists => "a user with this identifier already exists",
+            Conflict::CategoryExists => "a category with this identifier already exists",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }
@@ -150,6 +163,7 @@ impl OperationError {
 impl From<store::Error> for OperationError {
     fn from(error: store::Error) -> Self {
         match error {
+            store::Error::Refused(refusal) => OperationError::Profile(refusal),
             store::Error::QuotaReached(quota) => OperationError::Quota(quota),
             error if error.is_unavailable() => OperationError::Unavailable(error),
             error if error.is_overtaken() => OperationError::later(

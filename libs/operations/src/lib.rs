@@ -7,11 +7,13 @@
 
 pub mod apps;
 pub mod caller;
+pub mod categories;
 pub mod error;
 mod operations;
 pub mod permission;
 pub mod publisher;
 pub mod sends;
+pub mod topics;
 pub mod users;
 mod waiting;
 

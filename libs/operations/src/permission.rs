@@ -33,11 +33,14 @@ permissions! {
     /// List and show everything, without secrets and with masked targets.
     View: Viewer, backend: true;
     /// Show addresses and tokens in full.
-    RevealTargets: Support, backend: false;
+    RevealTargets: Support, backend: true;
     EraseUsers: Support, backend: true;
     LiftSuppressions: Support, backend: false;
     EditTemplates: Editor, backend: false;
     Send: Editor, backend: true;
+    EditCategories: Editor, backend: true;
+    ChangeUsers: Operator, backend: true;
+    ChangeTopics: Operator, backend: true;
     CancelRequests: Operator, backend: true;
     ManageProviders: Operator, backend: false;
     ManageWebhooks: Operator, backend: false;

@@ -1,13 +1,98 @@
 //! Users.
 
+use domain::content::Object as ProfilePairs;
 use domain::event::UserErased;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, StreamName};
+use domain::{AppId, Envelope, Event, StreamName, UserNumber};
 use service_kit::{clock, trace};
 use store::deliveries::timer::NewTimer;
+use store::directory::device::Device;
+use store::directory::user::User;
+use store::directory::user::merge::MergeResult;
 
 use crate::waiting::database;
-use crate::{Caller, Object, OperationError, Operations, Permission};
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+
+/// Creates a user.
+///
+/// # Errors
+/// Returns [`Conflict::UserExists`] if the app has a user with this identifier.
+pub async fn create(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+    profile: ProfilePairs,
+) -> Result<User, OperationError> {
+    caller.may(Permission::ChangeUsers, app)?;
+    let created = database(operations.store.directory().create_user(app, identifier, profile)).await?;
+    created.ok_or(OperationError::Conflict(Conflict::UserExists))
+}
+
+/// Merges pairs into a user's profile, and creates the user if missing.
+pub async fn merge(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+    profile: ProfilePairs,
+) -> Result<User, OperationError> {
+    caller.may(Permission::ChangeUsers, app)?;
+    database(operations.store.directory().merge_user(app, identifier, profile)).await
+}
+
+/// Merges pairs into the profiles of many users, and returns the result for each of them.
+pub async fn merge_many(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    profiles: Vec<(String, ProfilePairs)>,
+) -> Result<Vec<MergeResult>, OperationError> {
+    caller.may(Permission::ChangeUsers, app)?;
+    database(operations.store.directory().merge_many(app, profiles)).await
+}
+
+/// Finds a user, with the user's devices.
+///
+/// # Errors
+/// Returns [`Object::User`] if the user does not exist.
+pub async fn find(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<(User, Vec<Device>), OperationError> {
+    caller.may(Permission::RevealTargets, app)?;
+    let directory = operations.store.directory();
+    let user = database(directory.find_user(app, identifier)).await?;
+    let user = user.ok_or(OperationError::NotFound(Object::User))?;
+    let devices = database(directory.list_devices(app, user.number)).await?;
+    Ok((user, devices))
+}
+
+/// Lists at most `limit` users that were created after the user `after`, each with its devices. The boolean is true if further users
+/// follow.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    after: Option<UserNumber>,
+    limit: usize,
+) -> Result<(Vec<(User, Vec<Device>)>, bool), OperationError> {
+    caller.may(Permission::RevealTargets, app)?;
+    let directory = operations.store.directory();
+    let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut users = database(directory.list_users(app, after, wanted)).await?;
+    let has_more = users.len() > limit;
+    users.truncate(limit);
+    let numbers: Vec<_> = users.iter().map(|user| user.number).collect();
+    let mut devices = database(directory.list_devices_of(app, &numbers)).await?;
+    let with_devices = users.into_iter().map(|user| {
+        let devices = devices.remove(&user.number).unwrap_or_default();
+        (user, devices)
+    });
+    Ok((with_devices.collect(), has_more))
+}
 
 /// Erases a user of an installation with this number of inbox partitions. Afterwards the user is unknown, and no earlier send can recreate or reach the user. The rest of the data is deleted
 /// soon after.

@@ -169,6 +169,7 @@ impl From<OperationError> for Failure {
             OperationError::Denied(_) => {
                 Failure::refused(StatusCode::FORBIDDEN, "role_required", error.to_string())
             }
+            OperationError::Profile(refusal) => refusal.into(),
             OperationError::Quota(quota) => store::Error::QuotaReached(quota).into(),
             OperationError::Volume { message, wait } => {
                 Failure::QuotaReached { message, seconds: wait.as_secs().max(1) }

@@ -20,13 +20,8 @@ use crate::access::known_app::Evidence;
 /// An app's backend, authenticated by the API secret.
 pub(crate) struct AppCaller {
     pub(crate) app: AppId,
-}
-
-impl AppCaller {
-    /// Returns the caller as use cases see it.
-    pub(crate) fn backend(&self, request: &HttpRequest) -> operations::Caller {
-        operations::Caller::backend(self.app, peer::of_request(request).address())
-    }
+    /// The caller as use cases see it.
+    pub(crate) backend: operations::Caller,
 }
 
 /// A user, or an app's backend that acts for a user.
@@ -54,7 +49,9 @@ pub(crate) struct Caller {
 impl AppCaller {
     async fn read(request: HttpRequest) -> Result<AppCaller, Failure> {
         let identity = Identity::prove(&request, Demand::Secret).await?;
-        Ok(AppCaller { app: identity.app()?.id })
+        let app = identity.app()?.id;
+        let backend = operations::Caller::backend(app, peer::of_request(&request).address());
+        Ok(AppCaller { app, backend })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `/v3/requests/{requestId}/deliveries`: the deliveries of a send, by recipient and channel.
 
+use actix_web::HttpResponse;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::target::masked;
@@ -135,7 +135,6 @@ struct ReceiptBody<'a> {
     responses((status = 200, description = "A page of up to 100 deliveries.", body = Listing)),
 )]
 pub(crate) async fn list(
-    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
@@ -156,8 +155,7 @@ pub(crate) async fn list(
     let request = id.request()?;
     let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
     // Read one delivery more than the page shows, to find out if there is a next page.
-    let backend = caller.backend(&http);
-    let found = gateway.sends.deliveries(&backend, (caller.app, request), filter, after, limit + 1);
+    let found = gateway.sends.deliveries(&caller.backend, (caller.app, request), filter, after, limit + 1);
     let (accepted_at, mut deliveries) = found.await?;
     let is_last = deliveries.len() as u64 <= limit.unsigned_abs();
     if !is_last {

@@ -8,12 +8,12 @@ use domain::Problem;
 use domain::content::Object;
 use domain::fields::{Fields, check_plain_json};
 use domain::profile::{self, Refusal};
+use operations::users;
 use serde::Serialize;
 use serde_json::Value;
 use store::directory::user::merge::MergeResult;
 use utoipa::ToSchema;
 use web::body::Body;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 
@@ -95,7 +95,8 @@ pub(crate) async fn merge(
     let sound = items.iter_mut().filter(|item| item.problems.is_empty());
     let pairs: Vec<_> =
         sound.filter_map(|item| Some((item.identifier.clone()?, mem::take(&mut item.pairs)))).collect();
-    let mut merged = database(gateway.store.directory().merge_many(caller.app, pairs)).await?.into_iter();
+    let merged = users::merge_many(&gateway.operations, &caller.backend, caller.app, pairs);
+    let mut merged = merged.await?.into_iter();
     let answers = items.into_iter().map(|item| {
         let merged = if item.problems.is_empty() { merged.next() } else { None };
         item.answer(merged)

@@ -5,6 +5,7 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
+use operations::categories;
 use serde::Serialize;
 use store::directory::category::{Category, NewCategory};
 use utoipa::ToSchema;
@@ -88,13 +89,8 @@ pub(crate) async fn create(
         hide_in_in_app,
         hide_in_preference_manager,
     };
-    match database(gateway.store.directory().create_category(caller.app, new)).await? {
-        Some(category) => Ok(HttpResponse::Ok().json(present(&category))),
-        None => {
-            let message = "a category with this identifier already exists";
-            Err(Failure::refused(StatusCode::CONFLICT, "category_exists", message))
-        }
-    }
+    let category = categories::create(&gateway.operations, &caller.backend, caller.app, new).await?;
+    Ok(HttpResponse::Ok().json(present(&category)))
 }
 
 /// Lists the categories, in order of creation.
@@ -146,11 +142,8 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let id = id.category()?;
-    if database(gateway.store.directory().delete_category(caller.app, id)).await? {
-        Ok(status_body(StatusCode::OK, "the category was deleted"))
-    } else {
-        Err(Failure::not_found("no such category"))
-    }
+    categories::delete(&gateway.operations, &caller.backend, caller.app, id).await?;
+    Ok(status_body(StatusCode::OK, "the category was deleted"))
 }
 
 fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {

@@ -1,8 +1,8 @@
 //! `DELETE /v3/users/{identifier}`: erasure of a user.
 
+use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use operations::users;
 use web::failure::Failure;
 use web::path_id::PathId;
@@ -30,13 +30,11 @@ use crate::openapi::vocabulary::Identifier;
     ),
 )]
 pub(crate) async fn erase(
-    request: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.user()?;
-    let backend = caller.backend(&request);
-    users::erase(&gateway.operations, &backend, caller.app, &identifier, gateway.partitions).await?;
+    users::erase(&gateway.operations, &caller.backend, caller.app, &identifier, gateway.partitions).await?;
     Ok(status_body(StatusCode::ACCEPTED, "the user is erased; the remaining data is deleted soon"))
 }

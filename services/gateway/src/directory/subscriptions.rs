@@ -8,6 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::fields::{Fields, check_identifier, check_plain_json};
 use domain::{Problem, Timestamp, UserNumber};
+use operations::topics;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
@@ -131,8 +132,8 @@ pub(crate) async fn change(
     let topic = id.topic()?;
     let (add, remove) = read_changes(body, handling.strict)?;
     let changing =
-        gateway.store.directory().change_subscriptions(caller.app, &topic, &add, &remove, clock::now());
-    let changes = database(changing).await?.ok_or_else(no_such_topic)?;
+        topics::change_subscriptions(&gateway.operations, &caller.backend, caller.app, &topic, &add, &remove);
+    let changes = changing.await?;
     let count = |wanted| changes.iter().filter(|(_, change)| *change == wanted).count();
     Ok(HttpResponse::Ok().json(Answer {
         subscribed: count(SubscriptionChange::Subscribed),
@@ -169,8 +170,9 @@ pub(crate) async fn list(
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one subscriber more than the page shows, to find out if there is a next page.
-    let listing = gateway.store.directory().list_subscribers(caller.app, &topic, after, limit + 1);
-    let subscribers = database(listing).await?.ok_or_else(no_such_topic)?;
+    let listing =
+        topics::subscribers(&gateway.operations, &caller.backend, caller.app, &topic, after, limit + 1);
+    let subscribers = listing.await?;
     let path = format!("/v3/topics/{topic}/subscriptions");
     Ok(cursor::linked_page(&path, limit, &subscribers, |subscriber| subscriber.number, subscriber_body))
 }
@@ -203,8 +205,8 @@ pub(crate) async fn list_of_user(
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one topic more than the page shows, to find out if there is a next page.
-    let listing = gateway.store.directory().list_topics_of_user(caller.app, &user, after, limit + 1);
-    let topics = database(listing).await?.ok_or_else(|| Failure::not_found("no such user"))?;
+    let listing = topics::of_user(&gateway.operations, &caller.backend, caller.app, &user, after, limit + 1);
+    let topics = listing.await?;
     let path = format!("/v3/users/{}/topics", utf8_percent_encode(&user, NON_ALPHANUMERIC));
     Ok(cursor::linked_page(&path, limit, &topics, |topic| topic.id, topic_body))
 }

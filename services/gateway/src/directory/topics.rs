@@ -6,6 +6,7 @@ use actix_web::web::Data;
 use domain::content::Object;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::{Problem, Timestamp};
+use operations::topics;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +17,7 @@ use web::cursor;
 use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
-use web::path_id::{PathId, no_such_topic};
+use web::path_id::PathId;
 use web::query::Query;
 use web::status_body::{StatusBody, status_body};
 
@@ -125,8 +126,9 @@ pub(crate) async fn put(
     let body = body.optional_json().await?;
     let identifier = id.topic()?;
     let (name, open) = read_values(body, handling.strict)?;
-    let putting = gateway.store.directory().put_topic(caller.app, &identifier, name.as_deref(), open);
-    let (topic, _) = database(putting).await?;
+    let putting =
+        topics::put(&gateway.operations, &caller.backend, caller.app, &identifier, name.as_deref(), open);
+    let topic = putting.await?;
     Ok(HttpResponse::Ok().json(present(&topic, None)))
 }
 
@@ -146,8 +148,7 @@ pub(crate) async fn retrieve(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.topic()?;
-    let topic = database(gateway.store.directory().find_topic(caller.app, &identifier)).await?;
-    let topic = topic.ok_or_else(no_such_topic)?;
+    let topic = topics::find(&gateway.operations, &caller.backend, caller.app, &identifier).await?;
     Ok(HttpResponse::Ok().json(present(&topic, None)))
 }
 
@@ -170,11 +171,8 @@ pub(crate) async fn delete(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.topic()?;
-    if database(gateway.store.directory().delete_topic(caller.app, &identifier)).await? {
-        Ok(status_body(StatusCode::OK, "the topic was deleted"))
-    } else {
-        Err(no_such_topic())
-    }
+    topics::delete(&gateway.operations, &caller.backend, caller.app, &identifier).await?;
+    Ok(status_body(StatusCode::OK, "the topic was deleted"))
 }
 
 /// Reads the name and the flag `open`. A missing body has neither.

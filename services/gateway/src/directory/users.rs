@@ -1,11 +1,11 @@
 //! `/v3/users`: the users of an app.
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::content::Object;
 use domain::fields::{Fields, check_plain_json};
 use domain::{DeviceType, Timestamp, UserNumber, profile};
+use operations::users;
 use serde::Serialize;
 use serde_json::Value;
 use store::directory::device::Device;
@@ -13,7 +13,6 @@ use store::directory::user::User;
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
@@ -126,13 +125,8 @@ pub(crate) async fn create(
     });
     let (identifier, pairs) = valid_or_problems(new, problems)?;
     let malformed = malformed_address::checked(profile::malformed("profile", &pairs), handling)?;
-    match database(gateway.store.directory().create_user(caller.app, &identifier, pairs)).await? {
-        Some(user) => Ok(with_warnings(answer(&user), &malformed)),
-        None => {
-            let message = "a user with this identifier already exists";
-            Err(Failure::refused(StatusCode::CONFLICT, "user_exists", message))
-        }
-    }
+    let user = users::create(&gateway.operations, &caller.backend, caller.app, &identifier, pairs).await?;
+    Ok(with_warnings(answer(&user), &malformed))
 }
 
 /// Merges key-value pairs into a user's profile, and creates the user if missing.
@@ -163,7 +157,7 @@ pub(crate) async fn merge(
     let identifier = id.user()?;
     let pairs = read_pairs(body)?;
     let malformed = malformed_address::checked(profile::malformed("", &pairs), handling)?;
-    let user = database(gateway.store.directory().merge_user(caller.app, &identifier, pairs)).await?;
+    let user = users::merge(&gateway.operations, &caller.backend, caller.app, &identifier, pairs).await?;
     Ok(with_warnings(answer(&user), &malformed))
 }
 
@@ -183,9 +177,8 @@ pub(crate) async fn retrieve(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let identifier = id.user()?;
-    let user = database(gateway.store.directory().find_user(caller.app, &identifier)).await?;
-    let user = user.ok_or_else(|| Failure::not_found("no such user"))?;
-    let devices = database(gateway.store.directory().list_devices(caller.app, user.number)).await?;
+    let found = users::find(&gateway.operations, &caller.backend, caller.app, &identifier);
+    let (user, devices) = found.await?;
     Ok(HttpResponse::Ok().json(present(&user, &devices)))
 }
 
@@ -217,15 +210,12 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     valid_or_problems(Some(()), problems)?;
-    // Read one user more than the page shows, to find out if there is a next page.
-    let users = database(gateway.store.directory().list_users(caller.app, after, limit + 1)).await?;
-    let (shown, more) = users.split_at(users.len().min(usize::try_from(limit).unwrap_or(usize::MAX)));
-    let numbers: Vec<_> = shown.iter().map(|user| user.number).collect();
-    let devices = database(gateway.store.directory().list_devices_of(caller.app, &numbers)).await?;
-    let of = |user: &User| devices.get(&user.number).map_or(&[][..], Vec::as_slice);
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let listed = users::list(&gateway.operations, &caller.backend, caller.app, after, limit);
+    let (users, has_more) = listed.await?;
     Ok(HttpResponse::Ok().json(Listing {
-        data: shown.iter().map(|user| present(user, of(user))).collect(),
-        next_cursor: shown.last().filter(|_| !more.is_empty()).map(|user| cursor::write(user.number)),
+        data: users.iter().map(|(user, devices)| present(user, devices)).collect(),
+        next_cursor: users.last().filter(|_| has_more).map(|(user, _)| cursor::write(user.number)),
     }))
 }
 

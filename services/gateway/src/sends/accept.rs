@@ -58,15 +58,14 @@ pub(crate) async fn send(
     query: Query,
     body: Body,
 ) -> Result<HttpResponse, Failure> {
-    let backend = caller.backend(&request);
-    let (submission, wanted) = read(&gateway.sends, caller, &request, handling, query, body).await?;
+    let (submission, wanted) = read(&gateway.sends, &caller, &request, handling, query, body).await?;
     match wanted {
         Wanted::DryRun => {
-            let planned = Box::pin(gateway.sends.dry_run(&backend, submission)).await?;
+            let planned = Box::pin(gateway.sends.dry_run(&caller.backend, submission)).await?;
             Ok(HttpResponse::Ok().json(DryRun::from(planned)))
         }
         Wanted::Send => {
-            let request_id = gateway.sends.accept(&backend, submission).await?;
+            let request_id = gateway.sends.accept(&caller.backend, submission).await?;
             Ok(HttpResponse::Accepted().json(Accepted { request_id }))
         }
     }

@@ -1,7 +1,7 @@
 //! `DELETE /v3/requests/{requestId}`: cancellation of the deliveries that no provider has received yet.
 
+use actix_web::HttpResponse;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use serde::Serialize;
 use utoipa::ToSchema;
 use web::failure::Failure;
@@ -38,12 +38,11 @@ struct CancellationBody {
     responses((status = 200, description = "The request is cancelled.", body = CancellationBody)),
 )]
 pub(crate) async fn cancel(
-    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let request = id.request()?;
-    let cancelled = gateway.sends.cancel(&caller.backend(&http), caller.app, request).await?;
+    let cancelled = gateway.sends.cancel(&caller.backend, caller.app, request).await?;
     Ok(HttpResponse::Ok().json(CancellationBody { cancelled }))
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use actix_web::HttpResponse;
 use actix_web::web::Data;
-use actix_web::{HttpRequest, HttpResponse};
 use domain::{Channel, SendId, Status, Timestamp};
 use serde::Serialize;
 use store::sends::status::RequestSummary;
@@ -65,13 +65,12 @@ struct TopicCount {
     responses((status = 200, description = "The request.", body = RequestBody)),
 )]
 pub(crate) async fn retrieve(
-    http: HttpRequest,
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let request_id = id.request()?;
-    let request = gateway.sends.request(&caller.backend(&http), caller.app, request_id).await?;
+    let request = gateway.sends.request(&caller.backend, caller.app, request_id).await?;
     let status = status(&request);
     let count = |(topic, recipients): (String, u32)| TopicCount { topic, recipients };
     let topics = request.topics.into_iter().map(count).collect();

@@ -29,7 +29,7 @@ pub(crate) enum Wanted {
 /// Reads a request that sends. Reports all problems of the request at once.
 pub(crate) async fn read(
     sends: &Sends,
-    caller: AppCaller,
+    caller: &AppCaller,
     request: &HttpRequest,
     handling: Handling,
     query: Query,

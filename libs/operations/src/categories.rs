@@ -1,0 +1,37 @@
+//! Categories.
+
+use domain::{AppId, CategoryId};
+use store::directory::category::{Category, NewCategory};
+
+use crate::waiting::database;
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+
+/// Creates a category.
+///
+/// # Errors
+/// Returns [`Conflict::CategoryExists`] if the app has a category with this identifier.
+pub async fn create(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    category: NewCategory<'_>,
+) -> Result<Category, OperationError> {
+    caller.may(Permission::EditCategories, app)?;
+    let created = database(operations.store.directory().create_category(app, category)).await?;
+    created.ok_or(OperationError::Conflict(Conflict::CategoryExists))
+}
+
+/// Deletes a category and the users' preferences for it.
+///
+/// # Errors
+/// Returns [`Object::Category`] if the category does not exist.
+pub async fn delete(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    category: CategoryId,
+) -> Result<(), OperationError> {
+    caller.may(Permission::EditCategories, app)?;
+    let is_deleted = database(operations.store.directory().delete_category(app, category)).await?;
+    if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Category)) }
+}
