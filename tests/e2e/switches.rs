@@ -115,11 +115,12 @@ async fn switches_are_set_and_listed() {
     assert_eq!(set.code, 0, "{}", set.errors);
     assert!(set.output.contains("rate-limit=default\n  cors-origins=none\n"), "{}", set.output);
     let app = shop(&installation).await;
+    let id = app.id.to_string();
+    let app = app.settings;
     assert_eq!((app.rate_limit, app.cors_origins, app.disabled), (None, Some(vec![]), false));
     assert!(app.secure_mode && app.hmac && app.require_exp, "switches that are not named stay unchanged");
-    let id = app.id.to_string();
     assert_eq!(installation.run(&["app", "set", &id, "cors-origins=any", "secure-mode=off"]).code, 0);
-    let app = shop(&installation).await;
+    let app = shop(&installation).await.settings;
     assert_eq!((app.cors_origins, app.secure_mode), (None, false));
 }
 

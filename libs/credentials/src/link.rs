@@ -88,7 +88,7 @@ pub fn key_context(app: AppId) -> String {
 /// # Errors
 /// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
-    store.control().add_link_key(app, &new_key(master_key, app)?).await?;
+    store.control().add_link_key(app, &generate(master_key, app)?).await?;
     Ok(())
 }
 
@@ -104,10 +104,14 @@ pub async fn rotate(
     grace: Duration,
     actor: &Actor,
 ) -> Result<Option<i32>, LinkError> {
-    Ok(store.control().rotate_link_key(app, &new_key(master_key, app)?, grace, actor).await?)
+    Ok(store.control().rotate_link_key(app, &generate(master_key, app)?, grace, actor).await?)
 }
 
-fn new_key(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> {
+/// Generates a key for an app's links, and seals it.
+///
+/// # Errors
+/// Returns an error if no random numbers are available.
+pub fn generate(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> {
     let mut key = Zeroizing::new([0; KEY_LENGTH]);
     rand::fill(&mut *key).map_err(|_| SecretsError::Random)?;
     master_key.seal(&key_context(app), &*key)

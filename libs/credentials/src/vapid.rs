@@ -31,15 +31,37 @@ impl From<Unspecified> for VapidError {
     }
 }
 
+/// A generated key pair, ready to be stored.
+#[derive(Debug)]
+pub struct GeneratedPair {
+    public_key: String,
+    sealed: Vec<u8>,
+}
+
+impl GeneratedPair {
+    #[must_use]
+    pub fn as_row(&self) -> NewVapidKey<'_> {
+        NewVapidKey { public_key: &self.public_key, sealed: &self.sealed }
+    }
+}
+
+/// Generates a key pair for an app, and seals its private key.
+///
+/// # Errors
+/// Returns an error if no random numbers are available.
+pub fn generate(master_key: &MasterKey, app: AppId) -> Result<GeneratedPair, VapidError> {
+    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
+    let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
+    let sealed = master_key.seal(&context(app), pair.to_pkcs8v1()?.as_ref())?;
+    Ok(GeneratedPair { public_key, sealed })
+}
+
 /// Creates a key pair for the app, unless it already has one.
 ///
 /// # Errors
 /// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
-    let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
-    let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
-    let sealed = master_key.seal(&context(app), pair.to_pkcs8v1()?.as_ref())?;
-    store.control().add_vapid_key(app, NewVapidKey { public_key: &public_key, sealed: &sealed }).await?;
+    store.control().add_vapid_key(app, generate(master_key, app)?.as_row()).await?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 
 pub mod action;
 pub mod actor;
+pub mod app_setting;
 mod channels;
 mod deliveries;
 mod digest;

@@ -1,6 +1,8 @@
-//! Apps and their credentials.
+//! Apps, their credentials and their settings.
 
+pub mod creation;
 pub mod keys;
+pub mod settings;
 
 use store::control::app::App;
 

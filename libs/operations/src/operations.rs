@@ -28,6 +28,14 @@ impl Operations {
         Operations { store, master_key }
     }
 
+    /// Returns the master key without comparing it with the database.
+    pub(crate) fn unchecked_master_key(&self) -> Result<MasterKey, OperationError> {
+        match &self.master_key {
+            MasterKeySource::Loaded(master_key) => Ok(master_key.clone()),
+            MasterKeySource::Configured(security) => Ok(MasterKey::configured(security)?),
+        }
+    }
+
     /// Returns the master key for sealing new secrets. Fails if the database has secrets that another key sealed.
     pub(crate) async fn master_key(&self) -> Result<MasterKey, OperationError> {
         match &self.master_key {

@@ -155,7 +155,7 @@ impl RequestApp {
     pub fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let request_app = RequestApp::of(request);
-        let origins = request_app.as_ref().and_then(|request_app| request_app.app.cors_origins.as_deref());
+        let origins = request_app.as_ref().and_then(|request_app| request_app.app.settings.cors_origins.as_deref());
         origins.is_none_or(|origins| {
             origins.iter().any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
         })
@@ -163,7 +163,7 @@ impl RequestApp {
 
     /// Returns true if the app has a list of allowed origins.
     pub fn names_origins(&self) -> bool {
-        self.app.cors_origins.is_some()
+        self.app.settings.cors_origins.is_some()
     }
 
     pub fn app(&self) -> AppId {
@@ -172,12 +172,12 @@ impl RequestApp {
 
     /// Returns the app's own limit of transactional sends per second; None if the default applies.
     pub fn transactional_rate(&self) -> Option<NonZeroU32> {
-        self.app.transactional_rate
+        self.app.settings.transactional_rate
     }
 
     /// Returns the app's own limits of bytes per day.
-    pub fn volume_limits(&self) -> [Option<i64>; 2] {
-        [self.app.max_send_megabytes, self.app.max_file_megabytes]
+    pub fn volume_limits(&self) -> [Option<NonZeroU32>; 2] {
+        [self.app.settings.max_send_megabytes, self.app.settings.max_file_megabytes]
     }
 
     /// Returns the app of a request; None if the request has no known API key, or if its handler reads no credentials.

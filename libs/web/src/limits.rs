@@ -52,7 +52,7 @@ impl Limits {
         app: Option<&App>,
     ) -> Option<BucketState> {
         let mut tightest: Option<BucketState> = None;
-        let of_app = app.and_then(|app| app.rate_limit).unwrap_or(self.per_app);
+        let of_app = app.and_then(|app| app.settings.rate_limit).unwrap_or(self.per_app);
         // One user or one peer may use at most half of the app's limit.
         let half = NonZeroU32::new(of_app.get() / 2).unwrap_or(NonZeroU32::MIN);
         for key in principal.keys() {

@@ -9,6 +9,7 @@ use credentials::Security;
 use credentials::secrets::foreign;
 use domain::{Actor, AppId};
 use event_log::EventLog;
+use operations::{Caller, MasterKeySource, Operations, apps};
 use service_kit::{Config, ServerUrl, connections, installation};
 use store::control::app::App;
 use store::recovery::shadow::Shadow;
@@ -17,7 +18,7 @@ use worker::Outbound;
 
 use crate::data_directory;
 use crate::dev_file::DevFile;
-use crate::refused::InvalidInput;
+use crate::refused::{self, InvalidInput, OrMissing as _};
 
 /// Time limit for connecting to a server. It is shorter than the limit of services, because an operator waits at a terminal.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
@@ -95,7 +96,9 @@ impl Installation {
             }
         })?;
         let outbound = Outbound::new(config.outbound.allow_private);
-        Ok(ControlPlane { store, outbound, security: config.security })
+        let security = config.security;
+        let operations = Operations::new(store.clone(), MasterKeySource::Configured(security.clone()));
+        Ok(ControlPlane { store, operations, caller: caller(), outbound, security })
     }
 }
 
@@ -125,9 +128,12 @@ impl Backup {
     }
 }
 
-/// Database access of the commands that change apps, providers, templates and webhooks.
+/// Access of the commands that change apps, providers, templates and webhooks.
 pub(crate) struct ControlPlane {
     pub(crate) store: Store,
+    pub(crate) operations: Operations,
+    /// The operator who runs the command.
+    pub(crate) caller: Caller,
     /// Hosts that the command may call.
     pub(crate) outbound: Outbound,
     security: Security,
@@ -136,8 +142,9 @@ pub(crate) struct ControlPlane {
 impl ControlPlane {
     /// Reads an app by its name or id.
     pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
-        let app = self.store.control().app_by_name_or_id(name_or_id).await?;
-        app.with_context(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
+        apps::find(&self.operations, &self.caller, name_or_id)
+            .await
+            .or_missing(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
     /// Returns the id of the app to which a listing is limited, or None if no app is named.
@@ -157,23 +164,23 @@ impl ControlPlane {
 
     /// Returns the configured master key without comparing it with the database.
     pub(crate) fn configured_key(&self) -> anyhow::Result<MasterKey> {
-        if self.security.master_key_file.is_none() {
-            let message = "no master key is configured: set `[security] master_key_file` in the configuration file or \
-                 TIDINGS_SECURITY__MASTER_KEY_FILE to the key file of the services";
-            return Err(InvalidInput(message.to_owned()).into());
-        }
-        Ok(MasterKey::configured(&self.security)?)
+        MasterKey::configured(&self.security).map_err(refused::from_secrets)
     }
 }
 
-/// Returns the operator for the audit log: the account that called sudo; if sudo was not used, the account of the session,
-/// or else the account of the process.
-pub(crate) fn actor() -> Actor {
+/// Returns the operator who runs the command: the account that called sudo; if sudo was not used, the account of the session, or
+/// else the account of the process.
+pub(crate) fn caller() -> Caller {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
         (!account.is_empty()).then_some(account)
     });
-    Actor::Cli(named.unwrap_or_else(account))
+    Caller::of_command(named.unwrap_or_else(account))
+}
+
+/// Returns the name of the operator for the audit log.
+pub(crate) fn actor() -> Actor {
+    caller().actor().clone()
 }
 
 /// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most

@@ -75,6 +75,7 @@ fn run_tool(tool: Tool) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
+            let error = error.downcast().map_or_else(|error| error, refused::from_operation);
             eprintln!("tidings: {error:#}");
             let unusable = error.is::<InvalidInput>() || error.is::<ConfigError>();
             ExitCode::from(if unusable { UNUSABLE } else { FAILED })

@@ -1,6 +1,9 @@
-//! Error for invalid input, which ends a command with exit code 2.
+//! Errors of commands: invalid input, which ends a command with exit code 2, and errors of use cases.
 
+use anyhow::anyhow;
+use credentials::secrets::SecretsError;
 use domain::Problem;
+use operations::OperationError;
 
 /// Error for an invalid command line, configuration or document. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
@@ -14,5 +17,45 @@ impl InvalidInput {
         let plural = if count == 1 { "problem" } else { "problems" };
         let lines: String = problems.iter().map(|problem| format!("\n  - {}", problem.message)).collect();
         InvalidInput(format!("{origin} has {count} {plural}, and nothing was stored:{lines}"))
+    }
+}
+
+/// Returns the error of a command whose use case failed. Invalid input and a missing master key end the command with exit
+/// code 2.
+pub(crate) fn from_operation(error: OperationError) -> anyhow::Error {
+    match error {
+        OperationError::Invalid(problems) => InvalidInput(domain::problem::joined(&problems)).into(),
+        OperationError::Defect(cause) => match cause.downcast::<SecretsError>() {
+            Ok(error) => from_secrets(*error),
+            Err(cause) => anyhow!(OperationError::Defect(cause)),
+        },
+        error => error.into(),
+    }
+}
+
+pub(crate) fn from_secrets(error: SecretsError) -> anyhow::Error {
+    match error {
+        SecretsError::NotConfigured => InvalidInput(
+            "no master key is configured: set `[security] master_key_file` in the configuration file or \
+             TIDINGS_SECURITY__MASTER_KEY_FILE to the key file of the services"
+                .to_owned(),
+        )
+        .into(),
+        error => error.into(),
+    }
+}
+
+/// Results of use cases about an object that may be missing.
+pub(crate) trait OrMissing<T> {
+    /// Replaces the error for a missing object by this text.
+    fn or_missing(self, text: impl FnOnce() -> String) -> anyhow::Result<T>;
+}
+
+impl<T> OrMissing<T> for Result<T, OperationError> {
+    fn or_missing(self, text: impl FnOnce() -> String) -> anyhow::Result<T> {
+        self.map_err(|error| match error {
+            OperationError::NotFound(_) => anyhow!(text()),
+            error => from_operation(error),
+        })
     }
 }

@@ -5,13 +5,14 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use clap::Args;
 use credentials::secrets::random_token;
+use operations::apps::creation::{self, PublicAccess};
 use reqwest::{Client, Method, RequestBuilder, StatusCode, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use worker::outbound::read_at_most;
 
-use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
+use crate::control_plane::ControlPlane;
 use crate::options::Options;
 
 /// Name of the app that sends the notification.
@@ -100,18 +101,9 @@ struct Backend {
 
 impl Backend {
     async fn open(arguments: &Arguments) -> anyhow::Result<Backend> {
-        let control_plane = arguments.options.open().await?;
-        let store = &control_plane.store;
-        let master_key = control_plane.master_key().await?;
-        let (api_key, api_secret) =
-            match create_with_credentials(store, &master_key, APP, PublicAccess::Closed).await? {
-                Some(CreatedApp { api_key, api_secret, .. }) => (api_key, api_secret),
-                None => {
-                    let app = control_plane.app(APP).await?;
-                    let secret = renew_secret(store, &master_key, app.id, GRACE).await?;
-                    (app.api_key, secret)
-                }
-            };
+        let ControlPlane { operations, caller, .. } = arguments.options.open().await?;
+        let (_, api_key, api_secret) =
+            creation::create_or_renew(&operations, &caller, APP, PublicAccess::Closed, GRACE).await?;
         let (config, _) = arguments.options.installation.configuration()?;
         let header_prefix = config.header_prefixes.into_iter().next().unwrap_or_default();
         let client = Client::builder().timeout(CALL_LIMIT).no_proxy().build()?;

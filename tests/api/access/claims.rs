@@ -1,8 +1,8 @@
 //! Claims of user tokens with values of another type, unit or place. Each refusal names the claim.
 
+use domain::app_setting::AppSetting;
 use domain::{Actor, SigningAlgorithm};
 use serde_json::{Value, json};
-use store::control::switch::Switch;
 
 use crate::client::Answer;
 use crate::service::{App, Backing, Service};
@@ -56,7 +56,7 @@ async fn a_missing_or_empty_claim_is_named() {
         .context
         .store
         .control()
-        .set_switches(shop.id, &[Switch::RequireExp(true)], &Actor::System)
+        .set_settings(shop.id, &[AppSetting::RequireExp(true)], &Actor::System)
         .await
         .unwrap();
     for (claim, code) in [("sub", "invalid_token"), ("apiKey", "invalid_token"), ("exp", "invalid_token")] {

@@ -1,8 +1,8 @@
 //! Apps with the setting `address-keys=guarded`: callers that have only the public key cannot change a user's targets.
 
 use domain::Actor;
+use domain::app_setting::AppSetting;
 use serde_json::{Value, json};
-use store::control::switch::Switch;
 
 use crate::client::Call;
 use crate::service::{App, Backing, Service};
@@ -18,7 +18,7 @@ pub(super) async fn guarded(service: &Service) -> App {
         .context
         .store
         .control()
-        .set_switches(shop.id, &[Switch::GuardAddresses(true)], &Actor::System)
+        .set_settings(shop.id, &[AppSetting::GuardAddresses(Some(true))], &Actor::System)
         .await
         .unwrap();
     shop

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use domain::app_setting::AppSetting;
 use domain::{Actor, SigningAlgorithm};
 use serde_json::{Value, json};
-use store::control::switch::Switch;
 
 use crate::service::{App, Backing, Service};
 use crate::signer::{Signer, claims, hex, seconds, signature, with};
@@ -93,12 +93,12 @@ impl World {
         let (app, bank) = (service.app(&name).await, service.app(&format!("not {name}")).await);
         let Switches { secure_mode, hmac, require_exp } = switches;
         let set = [
-            Switch::SecureMode(secure_mode),
-            Switch::Hmac(hmac),
-            Switch::RequireExp(require_exp),
-            Switch::RateLimit(NonZeroU32::new(1_000_000)),
+            AppSetting::SecureMode(secure_mode),
+            AppSetting::Hmac(hmac),
+            AppSetting::RequireExp(require_exp),
+            AppSetting::RateLimit(NonZeroU32::new(1_000_000)),
         ];
-        assert!(service.context.store.control().set_switches(app.id, &set, &Actor::System).await.unwrap());
+        assert!(service.context.store.control().set_settings(app.id, &set, &Actor::System).await.unwrap());
         // Signatures need a secret that was created after the switch `hmac` was set, so rotate the secret.
         let app = service.rotate(&app, &format!("signing secret of {name}"), Duration::ZERO).await;
         let rs = Signer::create(service, &app, SigningAlgorithm::Rs256).await;

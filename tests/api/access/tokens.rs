@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use domain::app_setting::AppSetting;
 use domain::{Actor, SigningAlgorithm};
 use store::control::app::NewSecret;
-use store::control::switch::Switch;
 
 use crate::service::{App, Backing, SOON, Service};
 use crate::signer::{Signer, claims, hex, signature};
@@ -12,15 +12,15 @@ use crate::signer::{Signer, claims, hex, signature};
 const LIST: &str = "GET /v3/notifications";
 const HOUR: Duration = Duration::from_secs(3600);
 
-async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.control().set_switches(app.id, switches, &Actor::System).await.unwrap());
+async fn set(service: &Service, app: &App, switches: &[AppSetting]) {
+    assert!(service.context.store.control().set_settings(app.id, switches, &Actor::System).await.unwrap());
 }
 
 /// Creates an app that requires signatures. Rotates its secret, because signatures need a secret that was created after the
 /// switch `hmac` was set.
 async fn signing(service: &Service) -> App {
     let app = service.app("shop").await;
-    set(service, &app, &[Switch::Hmac(true)]).await;
+    set(service, &app, &[AppSetting::Hmac(true)]).await;
     service.rotate(&app, "first", Duration::ZERO).await
 }
 
@@ -107,14 +107,14 @@ async fn secure_mode_takes_effect_within_seconds() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
     service.of(&shop, "ada", LIST).send().await.is(200);
-    set(&service, &shop, &[Switch::SecureMode(true)]).await;
+    set(&service, &shop, &[AppSetting::SecureMode(true)]).await;
     testkit::eventually(SOON, "secure mode takes effect", async || {
         (service.of(&shop, "ada", LIST).send().await.status == 401).then_some(())
     })
     .await;
     let categories = service.of(&shop, "ada", "GET /v3/categories").send().await;
     categories.fails(401, "token_required");
-    let disabled = Switch::Disabled(true);
+    let disabled = AppSetting::Disabled(true);
     set(&service, &shop, &[disabled]).await;
     testkit::eventually(SOON, "the app is disabled", async || {
         (service.by(&shop, "GET /v3/categories").send().await.status == 403).then_some(())
@@ -145,7 +145,7 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
     let kept = "SELECT octet_length(sealed)::text FROM app_secret ORDER BY id";
     let shop = service.app("shop").await;
     assert_eq!(service.rows(kept).await, ["0"]);
-    set(&service, &shop, &[Switch::Hmac(true)]).await;
+    set(&service, &shop, &[AppSetting::Hmac(true)]).await;
     let signed = async |app: &App| {
         list(&service, app, "X-SERVICE-USER-SIGNATURE", &hex(&signature(&app.secret, "ada"))).await
     };
@@ -160,7 +160,7 @@ async fn secrets_are_recoverable_only_while_signatures_need_them() {
         (signed(&rotated).await == (200, None)).then_some(())
     })
     .await;
-    set(&service, &shop, &[Switch::Hmac(false)]).await;
+    set(&service, &shop, &[AppSetting::Hmac(false)]).await;
     assert_eq!(service.rows(kept).await, ["0", "0"]);
     service.by(&rotated, "GET /v3/categories").send().await.is(200);
 }

@@ -1,16 +1,16 @@
 //! A token cannot be used for a user that it does not name, and users cannot write profile data that only the app's backend may
 //! write.
 
+use domain::app_setting::AppSetting;
 use domain::{Actor, SigningAlgorithm, TemplateProfile, TokenSubject};
 use serde_json::json;
-use store::control::switch::Switch;
 use store::control::template::NewTemplate;
 
 use crate::service::{App, Backing, Service};
 use crate::signer::{Signer, claims, with};
 
-async fn set(service: &Service, app: &App, switches: &[Switch]) {
-    assert!(service.context.store.control().set_switches(app.id, switches, &Actor::System).await.unwrap());
+async fn set(service: &Service, app: &App, switches: &[AppSetting]) {
+    assert!(service.context.store.control().set_settings(app.id, switches, &Actor::System).await.unwrap());
 }
 
 #[tokio::test]
@@ -28,7 +28,7 @@ async fn a_user_named_like_the_prefix_is_a_separate_user() {
     ];
     for (number, (form, sub, user)) in cases.into_iter().enumerate() {
         let app = service.app(&format!("shop {number}")).await;
-        set(&service, &app, &[Switch::TokenSubject(form)]).await;
+        set(&service, &app, &[AppSetting::TokenSubject(form)]).await;
         let signer = Signer::create(&service, &app, SigningAlgorithm::Es256).await;
         for name in ["alice", "user:alice"] {
             let profile = json!({"identifier": name, "profile": {"is": name}});
@@ -79,7 +79,7 @@ async fn the_profile_key_app_is_written_only_with_the_secret() {
 async fn templates_can_be_restricted_to_data_of_the_backend() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    set(&service, &shop, &[Switch::TemplateProfile(TemplateProfile::App)]).await;
+    set(&service, &shop, &[AppSetting::TemplateProfile(TemplateProfile::App)]).await;
     let channels = json!({"inApp": {
         "title": "{{ recipient.identifier }} {{ recipient.app.tier }}",
         "message": "[{{ recipient.name }}{{ recipient.email }}]",

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use domain::app_setting::AppSetting;
 use domain::{Actor, SigningAlgorithm};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::control::switch::Switch;
 use store::directory::device::unproven::UnprovenDevice;
 use testkit::eventually;
 
@@ -149,12 +149,12 @@ async fn secure_mode_ends_the_unproven_targets_of_its_app_alone() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (guarded(&service).await, service.app("bank").await);
     let control = service.context.store.control();
-    control.set_switches(bank.id, &[Switch::GuardAddresses(true)], &Actor::System).await.unwrap();
+    control.set_settings(bank.id, &[AppSetting::GuardAddresses(Some(true))], &Actor::System).await.unwrap();
     let secret = occupy(&service, &shop, "ada").await;
     occupy(&service, &bank, "ada").await;
     service.by(&shop, "PUT /v3/users/bob").json(&json!({"fcm": {"token": "bobs"}})).send().await.is(200);
-    control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System).await.unwrap();
-    control.set_switches(shop.id, &[Switch::SecureMode(false)], &Actor::System).await.unwrap();
+    control.set_settings(shop.id, &[AppSetting::SecureMode(true)], &Actor::System).await.unwrap();
+    control.set_settings(shop.id, &[AppSetting::SecureMode(false)], &Actor::System).await.unwrap();
     assert_eq!(read_user(&service, &shop, "bob").await["profile"], json!({"fcm": {"tokens": ["bobs"]}}));
     assert!(read_user(&service, &bank, "ada").await["profile"].to_string().contains("stranger-ada"));
     assert_eq!(read_user(&service, &shop, "ada").await["profile"], json!({"fcm": {"tokens": []}}));
@@ -244,7 +244,7 @@ async fn secure_mode_that_races_a_connect_leaves_no_unproven_target_whichever_co
         // Directly in the store, because a gateway knows the switch some seconds later.
         let directory = service.context.store.directory();
         let stranger = directory.connect_unproven(shop.id, &user, device, b"digest");
-        let secure = control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System);
+        let secure = control.set_settings(shop.id, &[AppSetting::SecureMode(true)], &Actor::System);
         let (stranger, secure) = if round % 2 == 0 {
             tokio::join!(stranger, secure)
         } else {
@@ -256,7 +256,7 @@ async fn secure_mode_that_races_a_connect_leaves_no_unproven_target_whichever_co
         let left = "SELECT identifier FROM app_user WHERE profile::text LIKE '%stranger%' OR unproven <> '[]'
             UNION ALL SELECT device_id FROM device WHERE proof_digest IS NOT NULL OR push_target IS NOT NULL";
         assert_eq!(service.rows(left).await, Vec::<String>::new(), "round {round}: {stranger:?}");
-        control.set_switches(shop.id, &[Switch::SecureMode(false)], &Actor::System).await.unwrap();
+        control.set_settings(shop.id, &[AppSetting::SecureMode(false)], &Actor::System).await.unwrap();
     }
     println!("the connect committed first in {connected} of 20 rounds");
 }

@@ -3,8 +3,8 @@
 use domain::Actor;
 use std::sync::Arc;
 
+use domain::app_setting::AppSetting;
 use serde_json::{Value, json};
-use store::control::switch::Switch;
 use tokio::task::JoinSet;
 
 use crate::client::repeated;
@@ -190,7 +190,7 @@ async fn guarded_addresses_can_be_written_only_with_a_proof() {
         .context
         .store
         .control()
-        .set_switches(shop.id, &[Switch::GuardAddresses(true)], &Actor::System)
+        .set_settings(shop.id, &[AppSetting::GuardAddresses(Some(true))], &Actor::System)
         .await
         .unwrap();
     let mut start = json!({"email": "ada@example.com", "note": "eve@example.com"});

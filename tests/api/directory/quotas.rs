@@ -3,24 +3,24 @@
 use domain::Actor;
 use std::num::NonZeroU32;
 
+use domain::app_setting::AppSetting;
 use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use sqlx::{Connection as _, PgConnection};
-use store::control::switch::Switch;
 use testkit::eventually;
 
 use crate::service::{App, Backing, SOON, Service};
 
-async fn limited(service: &Service, switches: &[Switch]) -> App {
+async fn limited(service: &Service, switches: &[AppSetting]) -> App {
     let shop = service.app("shop").await;
-    assert!(service.context.store.control().set_switches(shop.id, switches, &Actor::System).await.unwrap());
+    assert!(service.context.store.control().set_settings(shop.id, switches, &Actor::System).await.unwrap());
     shop
 }
 
 #[tokio::test]
 async fn users_created_with_the_public_key_are_limited_and_the_backend_is_not() {
     let service = Service::start_with(Backing::Nothing).await;
-    let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(3))]).await;
+    let shop = limited(&service, &[AppSetting::MaxUsers(NonZeroU32::new(3))]).await;
     let put = |user: &str| service.of(&shop, user, "PUT /v3/profile").json(&json!({"x": 1})).send();
     let erase = |user: &str| service.by(&shop, &format!("DELETE /v3/users/{user}")).send();
     for user in ["one", "two", "three"] {
@@ -53,7 +53,7 @@ const AT_ONCE: usize = 4;
 #[tokio::test]
 async fn concurrently_created_users_are_all_counted() {
     let service = Service::start_with(Backing::Nothing).await;
-    let shop = limited(&service, &[Switch::MaxUsers(NonZeroU32::new(64))]).await;
+    let shop = limited(&service, &[AppSetting::MaxUsers(NonZeroU32::new(64))]).await;
     let calls = (0..64).map(|number| {
         service.of(&shop, &format!("user {number}"), "PUT /v3/profile").json(&json!({"x": 1})).send()
     });
@@ -69,7 +69,7 @@ async fn concurrently_created_users_are_all_counted() {
 #[tokio::test]
 async fn devices_stay_within_the_quota() {
     let service = Service::start_with(Backing::Nothing).await;
-    let shop = limited(&service, &[Switch::MaxDevices(NonZeroU32::new(2))]).await;
+    let shop = limited(&service, &[AppSetting::MaxDevices(NonZeroU32::new(2))]).await;
     let connect = |user: &str, device: &str| {
         let call = service.of(&shop, user, "POST /v3/sdk/connect").header("X-SERVICE-DEVICE-ID", device);
         call.json(&json!({"deviceType": "ios"})).send()
@@ -85,7 +85,7 @@ async fn devices_stay_within_the_quota() {
 #[tokio::test]
 async fn sends_create_categories_up_to_the_quota_and_lists_are_paged() {
     let service = Service::start().await;
-    let shop = limited(&service, &[Switch::MaxCategories(NonZeroU32::new(3))]).await;
+    let shop = limited(&service, &[AppSetting::MaxCategories(NonZeroU32::new(3))]).await;
     let send = |category: &str| {
         let body =
             json!({"notification": {"title": "x"}, "sendTo": {"recipients": ["ada"]}, "category": category});

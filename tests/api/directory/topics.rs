@@ -3,8 +3,8 @@
 use domain::Actor;
 use std::num::NonZeroU32;
 
+use domain::app_setting::AppSetting;
 use serde_json::{Value, json};
-use store::control::switch::Switch;
 use testkit::eventually;
 
 use crate::client::{Answer, Call};
@@ -286,8 +286,9 @@ async fn users_subscribe_to_open_topics_and_may_leave_every_topic() {
 async fn topics_and_subscriptions_stay_within_their_quotas() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    let limits = [Switch::MaxTopics(NonZeroU32::new(2)), Switch::MaxSubscriptions(NonZeroU32::new(2))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
+    let limits =
+        [AppSetting::MaxTopics(NonZeroU32::new(2)), AppSetting::MaxSubscriptions(NonZeroU32::new(2))];
+    assert!(service.context.store.control().set_settings(shop.id, &limits, &Actor::System).await.unwrap());
     create_users(&service, &shop, &["ada", "bob", "eve"]).await;
     put(&service, &shop, "one", &json!({"open": true})).await;
     let both = json!({"add": ["ada", "bob"]});

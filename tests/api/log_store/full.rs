@@ -2,12 +2,12 @@
 
 use std::num::NonZeroU32;
 
+use domain::app_setting::AppSetting;
 use domain::content::Object;
 use domain::event::{DeliverySettled, UserErased};
 use domain::{Actor, Channel, DeliveryId, Envelope, Event, Status, StreamName, UserNumber};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::control::switch::Switch;
 use testkit::eventually;
 use uuid::Uuid;
 
@@ -74,8 +74,8 @@ async fn the_bytes_of_one_app_do_not_stop_another_app() {
 async fn a_quota_of_bytes_is_shared_by_all_gateways_and_survives_their_restart() {
     let mut service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    let limits = [Switch::MaxSendMegabytes(NonZeroU32::new(1))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
+    let limits = [AppSetting::MaxSendMegabytes(NonZeroU32::new(1))];
+    assert!(service.context.store.control().set_settings(shop.id, &limits, &Actor::System).await.unwrap());
     for _ in 0..2 {
         send(&service, &shop, &large_send()).await.is(202);
     }
@@ -99,8 +99,9 @@ async fn a_quota_of_bytes_is_shared_by_all_gateways_and_survives_their_restart()
 async fn each_recipient_counts_and_so_do_files() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    let limits = [Switch::MaxSendMegabytes(NonZeroU32::new(2)), Switch::MaxFileMegabytes(NonZeroU32::new(1))];
-    assert!(service.context.store.control().set_switches(shop.id, &limits, &Actor::System).await.unwrap());
+    let limits =
+        [AppSetting::MaxSendMegabytes(NonZeroU32::new(2)), AppSetting::MaxFileMegabytes(NonZeroU32::new(1))];
+    assert!(service.context.store.control().set_settings(shop.id, &limits, &Actor::System).await.unwrap());
     let mut many = large_send();
     many["sendTo"]["recipients"] = json!(["a", "b", "c", "d", "e", "f"]);
     send(&service, &shop, &many).await.fails(429, "quota_reached");

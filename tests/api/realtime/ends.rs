@@ -14,7 +14,7 @@ use crate::service::{App, SOON, Service};
 
 #[tokio::test]
 async fn a_connection_ends_when_its_user_or_its_credentials_are_no_longer_valid() {
-    use store::control::switch::Switch;
+    use domain::app_setting::AppSetting;
     let service = Service::start().await;
     let shop = service.app("shop").await;
     for user in ["ada", "bob", "cyd"] {
@@ -40,9 +40,9 @@ async fn a_connection_ends_when_its_user_or_its_credentials_are_no_longer_valid(
     let (by_app, _) =
         Live::open_at(service.address, &[user_headers(&shop, "ada"), by_app.to_vec()].concat(), None).await;
     let control = service.context.store.control();
-    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::SecureMode(true)], &Actor::System).await.unwrap());
     assert_eq!(unproven.ends().await, "credentials");
-    assert!(control.set_switches(shop.id, &[Switch::Disabled(true)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::Disabled(true)], &Actor::System).await.unwrap());
     assert_eq!(by_app.ends().await, "app_disabled");
 }
 
@@ -63,11 +63,11 @@ async fn a_connection_ends_with_its_token() {
 #[tokio::test]
 async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked() {
     use crate::signer::{Signer, claims, hex, signature};
-    use store::control::switch::Switch;
+    use domain::app_setting::AppSetting;
     let service = Service::start().await;
     let control = service.context.store.control();
     let shop = service.app("shop").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::Hmac(true)], &Actor::System).await.unwrap());
     // Only a secret that was created after the switch `hmac` was set can sign.
     let shop = service.rotate(&shop, "first", Duration::ZERO).await;
     let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
@@ -95,7 +95,7 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
     assert_eq!(of_secret.ends().await, "credentials");
     assert_eq!(of_signature.ends().await, "credentials");
     let (mut signed, _) = Live::open_at(service.address, &by_signature(&rotated), None).await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(false)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::Hmac(false)], &Actor::System).await.unwrap());
     eventually(SOON, "the gateway needs no signature", async || {
         let list = service.of(&rotated, "ada", "GET /v3/notifications").send().await;
         (list.status == 200).then_some(())
@@ -109,7 +109,7 @@ async fn a_connection_ends_when_the_secret_or_the_key_that_opened_it_is_revoked(
         signed.expect("notification.created").await;
     }
     let public = Live::open(&service, &rotated, "ada").await;
-    assert!(control.set_switches(shop.id, &[Switch::Hmac(true)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::Hmac(true)], &Actor::System).await.unwrap());
     assert_eq!(public.ends().await, "credentials");
     assert_eq!(
         signed.ends().await,

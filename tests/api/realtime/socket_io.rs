@@ -157,7 +157,7 @@ async fn a_published_library_gets_every_event() {
 
 #[tokio::test]
 async fn credentials_are_checked_as_for_calls_over_http() {
-    use store::control::switch::Switch;
+    use domain::app_setting::AppSetting;
     let service = Service::start().await;
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
@@ -170,7 +170,7 @@ async fn credentials_are_checked_as_for_calls_over_http() {
     refused(json!({"apiKey": "bank", "userId": "ada"}), Value::Null, "invalid_credentials").await;
     refused(json!({"apiKey": "shop"}), Value::Null, "user_required").await;
     let control = service.context.store.control();
-    assert!(control.set_switches(shop.id, &[Switch::SecureMode(true)], &Actor::System).await.unwrap());
+    assert!(control.set_settings(shop.id, &[AppSetting::SecureMode(true)], &Actor::System).await.unwrap());
     let secure = service.another_gateway().await;
     let signer = Signer::create(&service, &shop, domain::SigningAlgorithm::Es256).await;
     let token = |user: &str, exp| signer.token(&with(claims(&shop, user), "exp", json!(seconds(exp))));

@@ -286,8 +286,8 @@ async fn connections_are_limited_and_a_gateway_may_hold_none() {
 
     let app = service.app("small").await;
     let most = std::num::NonZeroU32::new(2);
-    let limited = store::control::switch::Switch::RealtimeConnections(most);
-    service.context.store.control().set_switches(app.id, &[limited], &Actor::System).await.unwrap();
+    let limited = domain::app_setting::AppSetting::RealtimeConnections(most);
+    service.context.store.control().set_settings(app.id, &[limited], &Actor::System).await.unwrap();
     let lives = [opened(&app, "ada").await, opened(&app, "bob").await];
     service.of(&app, "cyd", "GET /v3/stream").send().await.fails(503, "unavailable");
     drop(lives);

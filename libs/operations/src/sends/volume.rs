@@ -4,6 +4,7 @@
 //! costs no statement. All gateways together may exceed a quota by what each of them accepts within this second.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ const HOUR_MILLIS: i64 = 3_600_000;
 const SHARE_OF_STORE: u64 = 4;
 
 /// Limits of an app in megabytes, by quota; None for the default.
-pub(crate) type Limits = [Option<i64>; VolumeQuota::ALL.len()];
+pub(crate) type Limits = [Option<NonZeroU32>; VolumeQuota::ALL.len()];
 
 /// Volumes of apps.
 #[derive(Default)]
@@ -227,7 +228,7 @@ mod tests {
     fn bytes_count_once_whether_the_database_stores_them_or_fails() {
         let volumes = Volumes::default();
         let hour = hour_of(clock::now());
-        let limits = [Some(1), None];
+        let limits = [NonZeroU32::new(1), None];
         let charge = |bytes| volumes.charge(APP, SENDS, bytes, limits, None).is_ok();
         assert!(charge(600_000));
         let added = volumes.begin(hour);

@@ -1,15 +1,18 @@
 //! Apps, which are the tenants of an installation, and the secrets that authenticate their callers.
 
-use std::num::NonZeroU32;
 use std::str::FromStr;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use domain::app_setting::AppSettings;
 use domain::problem::UnknownName;
-use domain::{Action, Actor, AppId, TemplateProfile, Timestamp, TokenSubject};
+use domain::{Action, Actor, AppId, Timestamp};
+use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use crate::control::signing_key::{SigningKey, Verifier};
+use crate::control::vapid_key::NewVapidKey;
+use crate::control::{link_key, vapid_key};
 use crate::{Control, Error, database::audit::AuditEntry};
 
 /// Selects apps with their valid secrets and their signing keys. The first argument is the `WHERE` or `ORDER BY` clause. The
@@ -18,11 +21,8 @@ macro_rules! select_apps {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
             AppRow,
-            r#"SELECT app.id, name, api_key, disabled, development, secure_mode, hmac, require_exp, token_subject,
-                    template_profile, max_users, max_categories, max_devices, max_topics, max_subscriptions, realtime_connections,
-                    max_send_megabytes, max_file_megabytes,
-                    keep_sends,
-                    guard_addresses, cors_origins, rate_limit, transactional_rate, created_at, live.digests, live.sealed_secrets,
+            r#"SELECT app.id, name, api_key, development, to_jsonb(app) AS "settings!: Json<AppSettings>", created_at,
+                    live.digests, live.sealed_secrets,
                     live.expiries AS "expiries: Vec<Option<DateTime<Utc>>>", keys.kids, keys.algorithms,
                     keys.public_keys AS "public_keys: Vec<Option<String>>",
                     keys.sealed_keys AS "sealed_keys: Vec<Option<Vec<u8>>>", keys.key_times
@@ -62,7 +62,7 @@ pub struct NewApp<'a> {
 pub struct NewSecret<'a> {
     /// Digest of the secret. Authentication compares it with the digest of the caller's secret.
     pub digest: &'a [u8],
-    /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's switch `hmac`
+    /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's setting `hmac`
     /// is on, because the secret is then also the HMAC key of user signatures.
     pub sealed: &'a [u8],
 }
@@ -72,14 +72,14 @@ pub struct NewSecret<'a> {
 pub struct AppSecret {
     /// Digest of the secret. Compare it in constant time.
     pub digest: Vec<u8>,
-    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the switch `hmac` was off at any time since the secret
+    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the setting `hmac` was off at any time since the secret
     /// was created.
     pub sealed: Vec<u8>,
     /// Time from which the secret is refused; None for the newest secret.
     pub expires_at: Option<Timestamp>,
 }
 
-/// An app with its switches, valid secrets and signing keys.
+/// An app with its settings, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     pub id: AppId,
@@ -87,47 +87,10 @@ pub struct App {
     pub name: String,
     /// Public half of the app's credentials.
     pub api_key: String,
-    /// True if the app is disabled: all of its API calls are refused.
-    pub disabled: bool,
     /// True for a development app. In such an app, callers that have only the public API key may by default read and write
     /// the addresses in profiles.
     pub development: bool,
-    /// True if calls made on behalf of users need a bearer token.
-    pub secure_mode: bool,
-    /// True if calls made on behalf of users need a bearer token or a signature of the user's identifier.
-    pub hmac: bool,
-    /// True if bearer tokens without an expiry time (`exp`) are refused.
-    pub require_exp: bool,
-    /// Format in which bearer tokens name their user in the JWT claim `sub`.
-    pub token_subject: TokenSubject,
-    /// The part of a user's profile that templates can read.
-    pub template_profile: TemplateProfile,
-    /// Maximum number of users; None for [`Quota::default_limit`](crate::control::quota::Quota::default_limit).
-    pub max_users: Option<i64>,
-    /// Maximum number of categories; None for the default.
-    pub max_categories: Option<i64>,
-    /// Maximum number of devices across all users; None for the default.
-    pub max_devices: Option<i64>,
-    /// Maximum number of topics; None for the default.
-    pub max_topics: Option<i64>,
-    /// Maximum number of subscriptions to all topics; None for the default.
-    pub max_subscriptions: Option<i64>,
-    /// Megabytes of sends within 24 hours; None for the default. See [`VolumeQuota`](crate::control::volume::VolumeQuota).
-    pub max_send_megabytes: Option<i64>,
-    /// Megabytes of files of sends within 24 hours; None for the default.
-    pub max_file_megabytes: Option<i64>,
-    /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
-    pub realtime_connections: Option<i64>,
-    /// Number of days for which sends are kept; None for the configured time, which also applies if it is shorter.
-    pub keep_sends: Option<NonZeroU32>,
-    /// Value of the switch `address-keys`; None if it was never set. [`App::guards_addresses`] applies the default.
-    pub guard_addresses: Option<bool>,
-    /// Web origins (CORS) whose pages may make calls on behalf of users. None allows all origins; an empty list allows none.
-    pub cors_origins: Option<Vec<String>>,
-    /// Requests per second; None for the configured default.
-    pub rate_limit: Option<NonZeroU32>,
-    /// Sends per second in the transactional lane; None for the configured default.
-    pub transactional_rate: Option<NonZeroU32>,
+    pub settings: AppSettings,
     pub created_at: Timestamp,
     /// Secrets that had not expired when the app was read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
@@ -137,10 +100,10 @@ pub struct App {
 
 impl App {
     /// Returns true if callers that have only the public API key may neither read nor write the addresses in a profile. If
-    /// the switch `address-keys` was never set, the result is false for development apps and true for all other apps.
+    /// the setting `address-keys` was never set, the result is false for development apps and true for all other apps.
     #[must_use]
     pub fn guards_addresses(&self) -> bool {
-        self.guard_addresses.unwrap_or(!self.development)
+        self.settings.guard_addresses.unwrap_or(!self.development)
     }
 }
 
@@ -159,7 +122,7 @@ impl AppDraft {
         self.id
     }
 
-    /// Sets switches to safe values for an app whose users are not trusted. A bearer token must name its user as
+    /// Sets settings to safe values for an app whose users are not trusted. A bearer token must name its user as
     /// `user:{identifier}`. Templates can read only the profile data that the app's backend wrote. If `closed` is true,
     /// calls made on behalf of users also need a bearer token that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
@@ -168,6 +131,22 @@ impl AppDraft {
         .execute(&mut *self.transaction)
         .await?;
         Ok(())
+    }
+
+    /// Stores the key pair with which the app identifies itself to web push services.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn add_vapid_key(&mut self, key: NewVapidKey<'_>) -> Result<(), Error> {
+        vapid_key::insert(&mut self.transaction, self.id, key).await
+    }
+
+    /// Stores the key of the app's links, encrypted with the master key in the context `link-key:{app}`.
+    ///
+    /// # Errors
+    /// Returns an error if the database fails.
+    pub async fn add_link_key(&mut self, sealed: &[u8]) -> Result<(), Error> {
+        link_key::insert_first(&mut self.transaction, self.id, sealed).await
     }
 
     /// Stores the app's first secret and commits the new app.
@@ -252,6 +231,12 @@ impl Control<'_> {
         row.map(App::try_from).transpose()
     }
 
+    /// Finds the app with this id. Returns None if it does not exist.
+    pub async fn app(self, id: AppId) -> Result<Option<App>, Error> {
+        let row = select_apps!("WHERE app.id = $1", id.0).fetch_optional(&self.0.pool).await?;
+        row.map(App::try_from).transpose()
+    }
+
     /// Lists all apps in order of creation.
     pub async fn list_apps(self) -> Result<Vec<App>, Error> {
         let rows = select_apps!("ORDER BY id").fetch_all(&self.0.pool).await?;
@@ -281,26 +266,8 @@ struct AppRow {
     id: AppId,
     name: String,
     api_key: String,
-    disabled: bool,
     development: bool,
-    secure_mode: bool,
-    hmac: bool,
-    require_exp: bool,
-    token_subject: String,
-    template_profile: String,
-    max_users: Option<i64>,
-    max_categories: Option<i64>,
-    max_devices: Option<i64>,
-    max_topics: Option<i64>,
-    max_subscriptions: Option<i64>,
-    max_send_megabytes: Option<i64>,
-    max_file_megabytes: Option<i64>,
-    realtime_connections: Option<i64>,
-    keep_sends: Option<i32>,
-    guard_addresses: Option<bool>,
-    cors_origins: Option<Vec<String>>,
-    rate_limit: Option<i32>,
-    transactional_rate: Option<i32>,
+    settings: Json<AppSettings>,
     created_at: Timestamp,
     digests: Option<Vec<Vec<u8>>>,
     sealed_secrets: Option<Vec<Vec<u8>>>,
@@ -316,7 +283,6 @@ impl TryFrom<AppRow> for App {
     type Error = Error;
 
     fn try_from(row: AppRow) -> Result<App, Error> {
-        let positive = |number: Option<i32>| number.and_then(|number| NonZeroU32::new(number.unsigned_abs()));
         let secrets = row.digests.unwrap_or_default().into_iter().zip(row.sealed_secrets.unwrap_or_default());
         let secrets = secrets.zip(row.expiries.unwrap_or_default());
         let verifiers =
@@ -327,26 +293,8 @@ impl TryFrom<AppRow> for App {
             id: row.id,
             name: row.name,
             api_key: row.api_key,
-            disabled: row.disabled,
             development: row.development,
-            secure_mode: row.secure_mode,
-            hmac: row.hmac,
-            require_exp: row.require_exp,
-            token_subject: parse(&row.token_subject)?,
-            template_profile: parse(&row.template_profile)?,
-            max_users: row.max_users,
-            max_categories: row.max_categories,
-            max_devices: row.max_devices,
-            max_topics: row.max_topics,
-            max_subscriptions: row.max_subscriptions,
-            max_send_megabytes: row.max_send_megabytes,
-            max_file_megabytes: row.max_file_megabytes,
-            realtime_connections: row.realtime_connections,
-            keep_sends: positive(row.keep_sends),
-            guard_addresses: row.guard_addresses,
-            cors_origins: row.cors_origins,
-            rate_limit: positive(row.rate_limit),
-            transactional_rate: positive(row.transactional_rate),
+            settings: row.settings.0,
             created_at: row.created_at,
             secrets: secrets
                 .map(|((digest, sealed), expires_at)| AppSecret {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use domain::{Action, Actor, AppId};
+use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::{Control, Error, database::audit::AuditEntry};
@@ -26,16 +27,7 @@ impl Control<'_> {
     /// # Errors
     /// Returns an error if the database fails, or if the app does not exist.
     pub async fn add_link_key(self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
-        sqlx::query!(
-            "INSERT INTO app_link_key (app_id, sealed)
-             SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = $1)
-             ON CONFLICT (app_id, version) DO NOTHING",
-            app.0,
-            sealed
-        )
-        .execute(&self.0.pool)
-        .await?;
-        Ok(())
+        insert_first(&mut *self.0.pool.acquire().await?, app, sealed).await
     }
 
     /// Adds a new key to the app. Links with earlier keys stay valid for `grace`, or until their key expires if that is
@@ -124,4 +116,22 @@ impl Control<'_> {
         .await?;
         Ok(apps.into_iter().map(AppId).collect())
     }
+}
+
+/// Stores the first key of an app. Does nothing if the app already has a key.
+pub(super) async fn insert_first(
+    connection: &mut PgConnection,
+    app: AppId,
+    sealed: &[u8],
+) -> Result<(), Error> {
+    sqlx::query!(
+        "INSERT INTO app_link_key (app_id, sealed)
+             SELECT $1, $2 WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = $1)
+             ON CONFLICT (app_id, version) DO NOTHING",
+        app.0,
+        sealed
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }

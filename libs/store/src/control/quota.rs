@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use domain::AppId;
+use domain::{AppId, app_setting};
 use sqlx::PgConnection;
 
 use crate::{Control, Error};
@@ -24,16 +24,17 @@ impl Quota {
     /// Returns the limit that applies to an app if operators have set none.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
-        match self {
-            Quota::Users => 1_000_000,
-            Quota::Categories => 1_000,
-            Quota::Devices => 2_000_000,
-            Quota::Topics => 10_000,
-            Quota::Subscriptions => 10_000_000,
-        }
+        let limit = match self {
+            Quota::Users => app_setting::DEFAULT_USERS,
+            Quota::Categories => app_setting::DEFAULT_CATEGORIES,
+            Quota::Devices => app_setting::DEFAULT_DEVICES,
+            Quota::Topics => app_setting::DEFAULT_TOPICS,
+            Quota::Subscriptions => app_setting::DEFAULT_SUBSCRIPTIONS,
+        };
+        limit as i64
     }
 
-    /// Name of the switch that sets the limit.
+    /// Name of the setting that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {

@@ -1,6 +1,7 @@
 //! Key pairs with which apps identify themselves to web push services (VAPID, RFC 8292).
 
 use domain::AppId;
+use sqlx::PgConnection;
 
 use crate::{Control, Error};
 
@@ -29,16 +30,7 @@ impl Control<'_> {
     /// # Errors
     /// Returns an error if the database fails, or if the app does not exist.
     pub async fn add_vapid_key(self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
-        sqlx::query!(
-            "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
-             ON CONFLICT (app_id) DO NOTHING",
-            app.0,
-            key.public_key,
-            key.sealed
-        )
-        .execute(&self.0.pool)
-        .await?;
-        Ok(())
+        insert(&mut *self.0.pool.acquire().await?, app, key).await
     }
 
     /// Returns the app's key pair; None if the app has no key pair yet.
@@ -65,4 +57,21 @@ impl Control<'_> {
         .await?;
         Ok(apps.into_iter().map(AppId).collect())
     }
+}
+
+pub(super) async fn insert(
+    connection: &mut PgConnection,
+    app: AppId,
+    key: NewVapidKey<'_>,
+) -> Result<(), Error> {
+    sqlx::query!(
+        "INSERT INTO vapid_key (app_id, public_key, sealed) VALUES ($1, $2, $3)
+             ON CONFLICT (app_id) DO NOTHING",
+        app.0,
+        key.public_key,
+        key.sealed
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }

@@ -1,14 +1,15 @@
 //! Volume: bytes that an app adds to the log and to this database within a day. Gateways count it, and add their counts here.
 
+use std::num::NonZeroU32;
+
 use domain::AppId;
+use domain::app_setting::DEFAULT_MEGABYTES;
 
 use crate::database::columns::columns;
 use crate::{Control, Error};
 
 /// Number of hours over which the volume of an app is counted, including the current hour.
 pub const HOURS: i64 = 24;
-/// Default of both quotas, in megabytes.
-const DEFAULT_MEGABYTES: i64 = 10_000;
 
 /// A quota of bytes that an app may add within [`HOURS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,8 +25,8 @@ impl VolumeQuota {
 
     /// Returns the limit in bytes. `megabytes` is the app's own limit; None means the default.
     #[must_use]
-    pub fn limit(megabytes: Option<i64>) -> u64 {
-        u64::try_from(megabytes.unwrap_or(DEFAULT_MEGABYTES)).unwrap_or(0).saturating_mul(1_000_000)
+    pub fn limit(megabytes: Option<NonZeroU32>) -> u64 {
+        u64::from(megabytes.map_or(DEFAULT_MEGABYTES, NonZeroU32::get)) * 1_000_000
     }
 
     #[must_use]
@@ -36,7 +37,7 @@ impl VolumeQuota {
         }
     }
 
-    /// Name of the switch that sets the limit.
+    /// Name of the setting that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {

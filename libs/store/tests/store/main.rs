@@ -11,8 +11,8 @@ mod source;
 mod control {
     mod app;
     mod provider;
+    mod setting;
     mod signing_key;
-    mod switch;
     mod template;
 }
 

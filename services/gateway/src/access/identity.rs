@@ -145,7 +145,7 @@ impl<'a> Identity<'a> {
     /// Returns the app; 403 if the app is disabled. Call it after the credentials are verified, so that only the app's own
     /// callers learn that it is disabled.
     pub(crate) fn app(&self) -> Result<Arc<App>, Failure> {
-        if self.known.app.disabled {
+        if self.known.app.settings.disabled {
             return Err(Failure::refused(StatusCode::FORBIDDEN, "app_disabled", "the app is disabled"));
         }
         Ok(self.known.app.clone())
@@ -159,13 +159,13 @@ impl<'a> Identity<'a> {
     /// Returns the user of a caller without a token, and the evidence that the app requires of its users.
     fn user_evidence(&self) -> Result<(&'a str, Evidence), Failure> {
         let KnownApp { app, .. } = &*self.known;
-        if app.secure_mode {
+        if app.settings.secure_mode {
             let message =
                 "the app is in secure mode: this call needs a bearer token that the app signed for the user";
             return Err(Failure::unauthorized("token_required", message));
         }
         let user = self.header_user.ok_or_else(user_required)?;
-        if !app.hmac {
+        if !app.settings.hmac {
             return Ok((user, Evidence::PublicKey));
         }
         let names = &Access::of(self.request)?.header_names;

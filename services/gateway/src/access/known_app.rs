@@ -5,6 +5,7 @@ use std::sync::Arc;
 use credentials::MasterKey;
 use credentials::secrets::{SecretsError, app_secret_context, constant_time_eq, hmac_sha256, sha256};
 use domain::Timestamp;
+use domain::app_setting::AppSettings;
 use secrecy::{ExposeSecret, SecretSlice};
 use service_kit::clock;
 use store::control::app::{App, AppSecret};
@@ -52,7 +53,7 @@ impl KnownApp {
                 .ok()
         });
         let signature_keys =
-            app.secrets.iter().filter(|secret| app.hmac && !secret.sealed.is_empty()).filter_map(|secret| {
+            app.secrets.iter().filter(|secret| app.settings.hmac && !secret.sealed.is_empty()).filter_map(|secret| {
                 let opened = SignatureKey::open(&app, secret, master_key);
                 opened
                     .inspect_err(|error| {
@@ -83,7 +84,7 @@ impl KnownApp {
 
     /// Returns true if the app still accepts evidence that it accepted earlier.
     pub(crate) fn accepts(&self, evidence: &Evidence) -> bool {
-        let App { secure_mode, hmac, .. } = *self.app;
+        let AppSettings { secure_mode, hmac, .. } = self.app.settings;
         match evidence {
             Evidence::Secret(digest) => self.has_secret(digest),
             Evidence::Token(kid) => self.token_keys.iter().any(|key| key.kid == *kid),

@@ -109,8 +109,8 @@ impl<'a> Token<'a> {
             app.token_keys.iter().find(is_signer).ok_or_else(|| {
                 invalid("the bearer token is not signed with a live signing key of the app")
             })?;
-        self.claims.check_times(clock::now(), app.app.require_exp, lifetime)?;
-        let user = self.claims.user(app.app.token_subject)?;
+        self.claims.check_times(clock::now(), app.app.settings.require_exp, lifetime)?;
+        let user = self.claims.user(app.app.settings.token_subject)?;
         Ok((user, Evidence::Token(signer.kid.clone())))
     }
 

@@ -138,7 +138,7 @@ impl Settings {
         let mut apps = HashMap::with_capacity(keys.len());
         for (key, peer) in keys {
             if let Ok(known) = sources.access.apps.by_key(&key, peer, &sources.admission.limits).await {
-                apps.insert(key, known.filter(|known| !known.app.disabled));
+                apps.insert(key, known.filter(|known| !known.app.settings.disabled));
             }
         }
         Settings { read_from, apps, table: sources.store.inbox().table().await.ok() }

@@ -27,7 +27,7 @@ pub(super) async fn caller(
     let peer = peer::of_request(request);
     let evidence = identity.evidence.clone();
     let expires_at = identity.expires_at();
-    let most_of_app = app.realtime_connections.and_then(|most| usize::try_from(most).ok());
+    let most_of_app = app.settings.realtime_connections.and_then(|most| usize::try_from(most.get()).ok());
     let api_key = app.api_key.clone();
     let client = Client { app: app.id, api_key, peer, evidence, expires_at, transport, most_of_app };
     let principal = request.extensions().get::<Principal>().copied();

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::Context;
 use clap::Subcommand;
 use credentials::link;
+use operations::apps::keys;
 use serde_json::json;
 
-use crate::control_plane::actor;
+use crate::app::DELETED;
+use crate::control_plane::ControlPlane;
 use crate::options::{self, Options};
+use crate::refused::OrMissing as _;
 
 const LONGEST_GRACE: Duration = link::UNSUBSCRIBE_FOR;
 
@@ -48,10 +50,10 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let master_key = control_plane.master_key().await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
     let grace = arguments.grace;
-    let version = link::rotate(&control_plane.store, &master_key, app.id, grace, &actor()).await?;
-    let version = version.context("the app has just been deleted")?;
+    let rotated = keys::rotate_link_key(&operations, &caller, app.id, grace).await;
+    let version = rotated.or_missing(|| DELETED.to_owned())?;
     let grace = humantime::format_duration(grace).to_string();
     let report = json!({"id": app.id.to_string(), "name": app.name, "version": version, "grace": grace});
     let earlier = if arguments.grace.is_zero() {

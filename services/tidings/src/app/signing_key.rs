@@ -1,16 +1,19 @@
 //! `tidings app signing-key`: the keys with which an app's backend signs bearer tokens.
 
-use anyhow::{bail, ensure};
+use anyhow::bail;
 use clap::Subcommand;
-use credentials::signing::{CreatedKey, create_key};
+use credentials::signing::CreatedKey;
 use domain::SigningAlgorithm;
+use operations::apps::keys;
+use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
 use store::control::signing_key::{MAX_SIGNING_KEYS, SigningKey};
 
-use crate::control_plane::actor;
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
+use crate::refused::OrMissing as _;
 
 /// Create, list and revoke the keys with which an app's backend signs bearer tokens.
 #[derive(Debug, Subcommand)]
@@ -68,15 +71,22 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let master_key = control_plane.master_key().await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
     let algorithm = arguments.algorithm;
-    let created = create_key(&control_plane.store, &master_key, app.id, algorithm, &actor()).await?;
-    let Some(CreatedKey { kid, secret, public_key }) = created else {
-        bail!(
+    let CreatedKey { kid, secret, public_key } = match keys::create_signing_key(
+        &operations,
+        &caller,
+        app.id,
+        algorithm,
+    )
+    .await
+    {
+        Err(OperationError::Conflict(Conflict::TooManySigningKeys)) => bail!(
             "app {} already has {MAX_SIGNING_KEYS} signing keys, the maximum; revoke one with `tidings app signing-key \
-             revoke`",
+                 revoke`",
             app.name
-        );
+        ),
+        created => created?,
     };
     let secret = secret.expose_secret();
     let is_pair = public_key.is_some();
@@ -115,12 +125,10 @@ pub(super) fn as_json(key: &SigningKey) -> Value {
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let kid = &arguments.kid;
-    let revoked = control_plane.store.control().revoke_signing_key(app.id, kid, &actor()).await?;
-    ensure!(
-        revoked,
-        "app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys",
-        app.name
-    );
+    let ControlPlane { operations, caller, .. } = control_plane;
+    keys::revoke_signing_key(&operations, &caller, app.id, kid).await.or_missing(|| {
+        format!("app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys", app.name)
+    })?;
     let report = json!({"kid": kid});
     Ok(arguments.options.report(&report, format!("Revoked signing key {kid} of app {}.\n", app.name)))
 }

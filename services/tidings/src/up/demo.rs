@@ -10,6 +10,8 @@ use domain::{AppId, Channel};
 use email::smtp::Smtp;
 use mobile_push::apns::Apns;
 use mobile_push::fcm::Fcm;
+use operations::apps::creation::{self, PublicAccess};
+use operations::{MasterKeySource, Operations};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -23,8 +25,7 @@ use store::control::provider::{NewProvider, SecretChange};
 use web_push::Vapid;
 use worker::ProviderKind as _;
 
-use crate::app::{CreatedApp, PublicAccess, create_with_credentials, renew_secret};
-use crate::control_plane::actor;
+use crate::control_plane::caller;
 use crate::private_file;
 use crate::provider::kinds;
 
@@ -50,23 +51,13 @@ pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
     {
         return Ok(kept);
     }
-    let (store, master_key) = (&context.store, &context.master_key);
-    let credentials =
-        match create_with_credentials(store, master_key, NAME, PublicAccess::Development).await? {
-            Some(CreatedApp { id, api_key, api_secret }) => {
-                Credentials { app_id: id, api_key, api_secret: api_secret.expose_secret().to_owned() }
-            }
-            None => {
-                let app = store
-                    .control()
-                    .app_by_name_or_id(NAME)
-                    .await?
-                    .context("the demo app has just been deleted")?;
-                let api_secret = renew_secret(store, master_key, app.id, GRACE).await?;
-                let api_secret = api_secret.expose_secret().to_owned();
-                Credentials { app_id: app.id, api_key: app.api_key, api_secret }
-            }
-        };
+    let operations =
+        Operations::new(context.store.clone(), MasterKeySource::Loaded(context.master_key.clone()));
+    let access = PublicAccess::Development;
+    let (app_id, api_key, api_secret) =
+        creation::create_or_renew(&operations, &caller(), NAME, access, GRACE).await?;
+    let api_secret = api_secret.expose_secret().to_owned();
+    let credentials = Credentials { app_id, api_key, api_secret };
     private_file::write(file, &serde_json::to_string_pretty(&credentials)?)?;
     Ok(credentials)
 }
@@ -161,7 +152,7 @@ pub(crate) async fn set_providers(
             secret: sealed.as_deref().map_or(SecretChange::Remove, SecretChange::Replace),
             max_per_second: None,
         };
-        context.store.control().put_provider(app, provider, &actor()).await?;
+        context.store.control().put_provider(app, provider, caller().actor()).await?;
     }
     Ok(())
 }

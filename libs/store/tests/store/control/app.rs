@@ -31,7 +31,10 @@ async fn an_app_is_found_by_its_key_name_and_id() {
     let id = draft.commit(secret(b"one")).await.unwrap();
 
     let app = fixture.store.control().app_by_key("key-1").await.unwrap().unwrap();
-    assert_eq!((app.id, app.name.as_str(), app.disabled, app.development), (id, "shop", false, false));
+    assert_eq!(
+        (app.id, app.name.as_str(), app.settings.disabled, app.development),
+        (id, "shop", false, false)
+    );
     assert_eq!(app.secrets.len(), 1);
     assert_eq!((app.secrets[0].digest.as_slice(), app.secrets[0].expires_at), (&b"one"[..], None));
     assert_eq!(fixture.store.control().app_by_name_or_id("shop").await.unwrap().as_ref(), Some(&app));

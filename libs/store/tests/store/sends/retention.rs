@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use domain::app_setting::AppSetting;
 use domain::{Actor, AppId, SendId, Timestamp, UserNumber};
-use store::control::switch::Switch;
 use store::sends::retention::{Aged, RemovedRows};
 use uuid::Uuid;
 
@@ -124,8 +124,8 @@ async fn an_app_keeps_its_sends_for_its_own_time_if_that_is_shorter() {
     let old = async || fixture.store.sends().apps_with_old_sends(now, KEEP, LEAST).await.unwrap();
     assert!(old().await.is_empty());
     for (days, age) in [(10, Some(10)), (1, Some(8)), (365, None)] {
-        let switch = Switch::KeepSends(NonZeroU32::new(days));
-        assert!(fixture.store.control().set_switches(app, &[switch], &Actor::System).await.unwrap());
+        let switch = AppSetting::KeepSends(NonZeroU32::new(days));
+        assert!(fixture.store.control().set_settings(app, &[switch], &Actor::System).await.unwrap());
         let ages: Vec<_> = old().await.iter().map(|old| (old.app, old.before)).collect();
         let expected: Vec<_> = age.map(|days| (app, now - DAY * days)).into_iter().collect();
         assert_eq!(ages, expected, "{days} days");

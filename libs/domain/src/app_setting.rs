@@ -1,0 +1,324 @@
+//! The settings of an app. Their table declares each setting once: its column, its name, the values that it accepts, and its
+//! description in the help of commands and in `docs/app-settings.md`.
+
+mod kind;
+
+use std::fmt;
+use std::mem::discriminant;
+use std::num::NonZeroU32;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{Problem, TemplateProfile, TokenSubject};
+use kind::{Guard, Kind, Number, Origins, Switch, Unit, Word};
+
+pub const DEFAULT_USERS: u32 = 1_000_000;
+pub const DEFAULT_CATEGORIES: u32 = 1_000;
+pub const DEFAULT_DEVICES: u32 = 2_000_000;
+pub const DEFAULT_TOPICS: u32 = 10_000;
+pub const DEFAULT_SUBSCRIPTIONS: u32 = 10_000_000;
+/// Default of both limits of megabytes.
+pub const DEFAULT_MEGABYTES: u32 = 10_000;
+
+/// Width of the column with names and values in the help, in characters.
+const HELP_COLUMN: usize = 27;
+const HELP_INDENT: &str = "                             ";
+
+/// A rate per second. It has no default here, because the configuration sets it.
+const RATE: Number = Number { most: 1_000_000, unit: Unit::Count, default: None };
+const DAYS: Number = Number { most: 3_650, unit: Unit::Days, default: None };
+
+const fn quota(default: Option<u32>) -> Number {
+    Number { most: 1_000_000_000, unit: Unit::Count, default }
+}
+
+/// Declares the settings. Each row has the doc comment, the name of the variant, the column in the table `app` with its type,
+/// the name for operators, the kind, and the description, in which `{default}` stands for the default.
+macro_rules! app_settings {
+    ($($(#[$doc:meta])* $variant:ident($column:ident: $value:ty) = $name:literal, $kind:expr, $text:literal;)*) => {
+        /// The settings of an app. The fields have the names of the columns.
+        #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct AppSettings { $($(#[$doc])* pub $column: $value),* }
+
+        /// A setting of an app and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum AppSetting { $($(#[$doc])* $variant($value)),* }
+
+        impl AppSetting {
+            /// Names of all settings, in order of declaration.
+            pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Name of the setting for operators.
+            #[must_use]
+            pub const fn name(&self) -> &'static str {
+                match self { $(AppSetting::$variant(_) => $name),* }
+            }
+
+            /// Column of the table `app` that stores the setting.
+            #[must_use]
+            pub const fn column(&self) -> &'static str {
+                match self { $(AppSetting::$variant(_) => stringify!($column)),* }
+            }
+
+            /// Returns the value as the column stores it.
+            #[must_use]
+            pub fn stored(&self) -> Value {
+                match self { $(AppSetting::$variant(value) => json!(value)),* }
+            }
+
+            /// Returns the same setting with its value in `settings`.
+            #[must_use]
+            pub fn current(&self, settings: &AppSettings) -> AppSetting {
+                match self { $(AppSetting::$variant(_) => AppSetting::$variant(settings.$column.clone())),* }
+            }
+
+            /// Returns the value in the syntax of the command line.
+            #[must_use]
+            pub fn value(&self) -> String {
+                match self { $(AppSetting::$variant(value) => $kind.show(value)),* }
+            }
+
+            fn parse_value(name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<AppSetting> {
+                match name {
+                    $($name => $kind.parse(name, text, problems).map(AppSetting::$variant),)*
+                    _ => {
+                        let names = listed(AppSetting::NAMES);
+                        let message = format!("{name:?} is not a switch of an app; the switches are {names}");
+                        problems.push(Problem::new(name, "unknown_member", message));
+                        None
+                    }
+                }
+            }
+        }
+
+        impl AppSettings {
+            /// Returns all settings as members of a JSON object, named in camel case.
+            #[must_use]
+            pub fn to_members(&self) -> Map<String, Value> {
+                let mut members = Map::new();
+                $(members.insert(camel_case($name), $kind.member(&self.$column));)*
+                members
+            }
+        }
+
+        /// Returns the name, the syntax and the description of each setting, in order of declaration.
+        fn rows() -> Vec<(&'static str, String, String)> {
+            vec![$(($name, $kind.syntax(), described($text, $kind.default_number()))),*]
+        }
+    };
+}
+
+app_settings! {
+    /// If true, calls made on behalf of users need a bearer token.
+    SecureMode(secure_mode: bool) = "secure-mode", Switch,
+        "API calls by users need a bearer token, signed with a key of `tidings app signing-key`";
+    /// If true, calls made on behalf of users need a bearer token or a signature of the user's identifier.
+    Hmac(hmac: bool) = "hmac", Switch,
+        "API calls by users without a token need a signature of the user id (deprecated); after\n\
+         turning it on, run `tidings app rotate-secret` to create the secret that signs";
+    /// If true, bearer tokens without an expiry time (`exp`) are refused.
+    RequireExp(require_exp: bool) = "require-exp", Switch, "bearer tokens must expire";
+    /// Format in which bearer tokens name their user in the JWT claim `sub`.
+    TokenSubject(token_subject: TokenSubject) = "token-subject", Word(TokenSubject::ALL),
+        "form of the claim sub that names the user: user:ada, ada, or either";
+    /// If true, callers that have only the public API key may neither read nor write a user's addresses. None if it was never
+    /// set; the app's type then decides.
+    GuardAddresses(guard_addresses: Option<bool>) = "address-keys", Guard,
+        "guarded: a caller with only the public API key can neither read nor write the targets of\n\
+         messages: email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call\n\
+         that creates a user may register a push token, and gets a device secret to replace it with";
+    /// The part of a user's profile that templates can read.
+    TemplateProfile(template_profile: TemplateProfile) = "template-profile", Word(TemplateProfile::ALL),
+        "the part of a profile that templates see: every key, or only recipient.app, which only the\n\
+         app's backend writes";
+    /// Web origins (CORS) whose pages may make calls on behalf of users. None allows all origins; an empty list allows none.
+    CorsOrigins(cors_origins: Option<Vec<String>>) = "cors-origins", Origins,
+        "the web pages that may call the API for users; calls from other pages are refused\n\
+         with 403. This does not stop programs other than browsers; use secure-mode for that";
+    /// Requests per second; None for the configured default.
+    RateLimit(rate_limit: Option<NonZeroU32>) = "rate-limit", RATE,
+        "requests per second of the app's backend; also the limit of all its users together";
+    /// Sends per second in the transactional lane; None for the configured default.
+    TransactionalRate(transactional_rate: Option<NonZeroU32>) = "transactional-rate", RATE,
+        "sends per second outside of the bulk lane";
+    /// Maximum number of users; None for the default.
+    MaxUsers(max_users: Option<NonZeroU32>) = "max-users", quota(Some(DEFAULT_USERS)),
+        "users that may be created by API calls of users; {default} by default";
+    /// Maximum number of categories; None for the default.
+    MaxCategories(max_categories: Option<NonZeroU32>) = "max-categories", quota(Some(DEFAULT_CATEGORIES)),
+        "categories; {default} by default";
+    /// Maximum number of devices across all users; None for the default.
+    MaxDevices(max_devices: Option<NonZeroU32>) = "max-devices", quota(Some(DEFAULT_DEVICES)),
+        "devices of all users together; {default} by default";
+    /// Maximum number of topics; None for the default.
+    MaxTopics(max_topics: Option<NonZeroU32>) = "max-topics", quota(Some(DEFAULT_TOPICS)),
+        "topics; {default} by default";
+    /// Maximum number of subscriptions to all topics; None for the default.
+    MaxSubscriptions(max_subscriptions: Option<NonZeroU32>) = "max-subscriptions",
+        quota(Some(DEFAULT_SUBSCRIPTIONS)), "subscriptions to all topics together; {default} by default";
+    /// Megabytes of sends within 24 hours; None for the default.
+    MaxSendMegabytes(max_send_megabytes: Option<NonZeroU32>) = "max-send-megabytes",
+        quota(Some(DEFAULT_MEGABYTES)),
+        "megabytes of accepted sends within 24 hours, without files; {default} by default, and never\n\
+         more than a quarter of the event log";
+    /// Megabytes of files of sends within 24 hours; None for the default.
+    MaxFileMegabytes(max_file_megabytes: Option<NonZeroU32>) = "max-file-megabytes",
+        quota(Some(DEFAULT_MEGABYTES)), "megabytes of the files of sends within 24 hours; {default} by default";
+    /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
+    RealtimeConnections(realtime_connections: Option<NonZeroU32>) = "realtime-connections", quota(None),
+        "live connections at each gateway; by default the share that the gateway gives each app";
+    /// Number of days for which sends are kept, if that is shorter than the configured time; None for the configured time.
+    KeepSends(keep_sends: Option<NonZeroU32>) = "keep-sends", DAYS,
+        "days for which sends and their deliveries are kept, if that is shorter than [sends] keep;\n\
+         in any case a day longer than [streams] retention and [delivery] receipt_wait";
+    /// If true, the app is disabled: all of its API calls are refused.
+    Disabled(disabled: bool) = "disabled", Switch, "all calls are refused";
+}
+
+impl AppSetting {
+    /// Parses texts such as `secure-mode=on`.
+    ///
+    /// # Errors
+    /// Returns all problems. Each setting may be given only once.
+    pub fn parse_all(texts: &[String]) -> Result<Vec<AppSetting>, Vec<Problem>> {
+        let mut problems = Vec::new();
+        let mut settings: Vec<AppSetting> = Vec::new();
+        for text in texts {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            let Some(setting) = AppSetting::parse_value(name, value, &mut problems) else { continue };
+            if settings.iter().any(|earlier| discriminant(earlier) == discriminant(&setting)) {
+                problems.push(Problem::new(name, "repeated", format!("{name} must be given only once")));
+            }
+            settings.push(setting);
+        }
+        if problems.is_empty() { Ok(settings) } else { Err(problems) }
+    }
+}
+
+impl fmt::Display for AppSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name(), self.value())
+    }
+}
+
+/// Describes all settings in two columns, for the help of a command.
+#[must_use]
+pub fn help() -> String {
+    let rows = rows().into_iter().map(|(name, syntax, text)| {
+        let left = format!("{name}={syntax}");
+        let text = text.replace('\n', &format!("\n{HELP_INDENT}"));
+        if left.chars().count() + 2 > HELP_COLUMN {
+            format!("  {left}\n{HELP_INDENT}{text}\n")
+        } else {
+            format!("  {left:HELP_COLUMN$}{text}\n")
+        }
+    });
+    rows.collect()
+}
+
+/// Describes all settings as rows of a Markdown table.
+#[must_use]
+pub fn markdown() -> String {
+    let rows = rows().into_iter().map(|(name, syntax, text)| {
+        format!("| `{name}` | `{}` | {} |\n", syntax.replace('|', "\\|"), text.replace('\n', " "))
+    });
+    rows.collect()
+}
+
+fn described(text: &str, default: Option<u32>) -> String {
+    text.replace("{default}", &default.map_or_else(String::new, |number| number.to_string()))
+}
+
+/// Joins names as in `a, b and c`.
+fn listed(names: &[&str]) -> String {
+    match names {
+        [] => String::new(),
+        [only] => (*only).to_owned(),
+        [others @ .., last] => format!("{} and {last}", others.join(", ")),
+    }
+}
+
+/// Converts a name such as `secure-mode` to `secureMode`.
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('-');
+    let mut text = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let mut letters = word.chars();
+        text.extend(letters.next().map(|first| first.to_ascii_uppercase()));
+        text.push_str(letters.as_str());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn parse(texts: &[&str]) -> Result<Vec<AppSetting>, Vec<Problem>> {
+        AppSetting::parse_all(&texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn settings_are_shown_as_they_are_parsed() {
+        for text in [
+            "secure-mode=on",
+            "hmac=off",
+            "address-keys=guarded",
+            "token-subject=bare",
+            "template-profile=app",
+            "cors-origins=any",
+            "cors-origins=none",
+            "cors-origins=https://a.example,http://localhost:3000",
+            "rate-limit=1000000",
+            "max-users=1000000000",
+            "keep-sends=3650",
+            "keep-sends=default",
+        ] {
+            let parsed = parse(&[text]).unwrap();
+            assert_eq!(parsed.iter().map(AppSetting::to_string).collect::<Vec<_>>(), [text]);
+        }
+    }
+
+    #[test]
+    fn the_page_of_the_settings_has_a_row_for_each() {
+        let page = include_str!("../../../docs/app-settings.md");
+        assert!(page.ends_with(&markdown()), "replace the table of docs/app-settings.md by\n{}", markdown());
+    }
+
+    #[test]
+    fn all_problems_of_the_settings_are_reported_at_once_and_name_the_accepted_values() {
+        let texts = [
+            "secure-mode",
+            "token-subject=x",
+            "address-keys=shut",
+            "rate-limit=1000001",
+            "max-users=0",
+            "keep-sends=3651",
+            "cors-origins=https://a.example/",
+            "hmac=on",
+            "hmac=on",
+            "colour=red",
+        ];
+        let problems = parse(&texts).unwrap_err();
+        let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
+        assert_eq!(
+            messages[..6],
+            [
+                "secure-mode must be on or off",
+                "token-subject must be prefixed, bare or either",
+                "address-keys must be open or guarded",
+                "rate-limit must be default, or a whole number from 1 to 1000000",
+                "max-users must be default, or a whole number from 1 to 1000000000",
+                "keep-sends must be default, or a whole number of days from 1 to 3650",
+            ]
+        );
+        assert!(messages[6].ends_with("\"https://a.example/\" is not an origin"), "{}", messages[6]);
+        assert_eq!(messages[7], "hmac must be given only once");
+        assert!(
+            messages[8].starts_with("\"colour\" is not a switch of an app; the switches are secure-mode, ")
+        );
+        assert!(messages[8].ends_with("keep-sends and disabled"), "{}", messages[8]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Tests of use cases, on a real database.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod apps;
+
+use std::net::Ipv4Addr;
+
+use credentials::{MasterKey, Security};
+use domain::{AppId, Role};
+use operations::apps::creation::{self, PublicAccess};
+use operations::{Caller, Grant, MasterKeySource, Operations};
+use store::database::audit::AuditRow;
+use store::{Settings, Store};
+use testkit::Database;
+
+/// An installation with the app `shop`.
+struct World {
+    _database: Database,
+    store: Store,
+    operations: Operations,
+    admin: Caller,
+    shop: AppId,
+}
+
+async fn world() -> World {
+    let database = Database::create().await;
+    let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
+    let store = Store::connect(&settings).await.unwrap();
+    store.migrate().await.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
+    let operations = Operations::new(store.clone(), MasterKeySource::Loaded(master_key));
+    let admin = Caller::of_command("ada".to_owned());
+    let shop = creation::create(&operations, &admin, "shop", PublicAccess::Closed).await.unwrap().id;
+    World { _database: database, store, operations, admin, shop }
+}
+
+impl World {
+    /// The same installation, in a process without a configured master key.
+    fn without_key(&self) -> Operations {
+        let security =
+            Security { master_key_file: None, previous_master_key_file: None, lost_master_keys: Vec::new() };
+        Operations::new(self.store.clone(), MasterKeySource::Configured(security))
+    }
+
+    fn operator(&self, role: Role) -> Caller {
+        Caller::operator(7, vec![Grant { role, app: Some(self.shop) }])
+    }
+
+    fn backend(&self) -> Caller {
+        Caller::backend(self.shop, Ipv4Addr::LOCALHOST.into())
+    }
+
+    async fn audit(&self) -> Vec<AuditRow> {
+        self.store.database().list_audit(self.shop, None, 100).await.unwrap()
+    }
+}
