@@ -16,6 +16,7 @@ pub mod sends;
 pub mod topics;
 pub mod users;
 mod waiting;
+pub mod providers;
 
 pub use caller::{Caller, Grant};
 pub use error::{Conflict, Object, OperationError};

@@ -1,10 +1,8 @@
 //! `tidings provider`: the providers of an app's external deliveries.
 
-mod document;
 pub(crate) mod kinds;
 mod listing;
 mod probe;
-mod secret_members;
 mod set;
 mod switch;
 

@@ -1,6 +1,9 @@
 //! All kinds of providers.
 
+use std::sync::LazyLock;
+
 use domain::Channel;
+use operations::providers::KnownKind;
 use worker::Kind;
 
 /// Lists all kinds with their channels.
@@ -10,6 +13,20 @@ pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
     let mobile_push = mobile_push::KINDS.iter().map(|&kind| (Channel::MobilePush, kind as &dyn Kind));
     let sms = sms::KINDS.iter().map(|&kind| (Channel::Sms, kind as &dyn Kind));
     email.chain(web_push).chain(mobile_push).chain(sms)
+}
+
+/// Returns the descriptions of all kinds that `operations` needs.
+pub(crate) fn known() -> &'static [KnownKind] {
+    static KNOWN: LazyLock<Vec<KnownKind>> = LazyLock::new(|| {
+        let described = all().map(|(channel, kind)| KnownKind {
+            channel,
+            name: kind.name(),
+            secrets: kind.secrets(),
+            check: Box::new(move |settings| kind.check(settings)),
+        });
+        described.collect()
+    });
+    &KNOWN
 }
 
 /// Finds a kind by its channel and its name.

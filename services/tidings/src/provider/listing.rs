@@ -1,19 +1,18 @@
 //! `tidings provider list` and `show`: providers without their secrets.
 
-use anyhow::Context as _;
+use operations::providers;
 use serde_json::{Value, json};
 use store::control::provider::ProviderSummary;
 
 use super::{ProviderArguments, unknown};
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::AppArguments;
-
-/// Maximum number of ids of unmatched receipts that `show` lists.
-const UNMATCHED_SHOWN: u32 = 5;
+use crate::refused::OrMissing as _;
 
 pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let providers = control_plane.store.control().list_providers(app.id).await?;
+    let providers = providers::list(&control_plane.operations, &control_plane.caller, app.id).await?;
     let header = ["IDENTIFIER", "CHANNEL", "KIND", "PRIORITY", "ENABLED", "SECRET", "VERSION"];
     Ok(Listing::new(providers).render(arguments.options.json, as_json, header, |provider| {
         [
@@ -30,17 +29,12 @@ pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
 
 pub(super) async fn show(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let providers = control_plane.store.control().list_providers(app.id).await?;
-    let provider = providers.iter().find(|provider| provider.identifier == arguments.identifier);
-    let provider = provider.with_context(|| unknown(&app.name, &arguments.identifier))?;
-    let unmatched = control_plane
-        .store
-        .deliveries()
-        .unmatched_receipts(app.id, &provider.identifier, UNMATCHED_SHOWN)
-        .await?;
-    let mut provider = as_json(provider);
-    if !unmatched.is_empty() {
-        provider["unmatchedReceipts"] = json!(unmatched);
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let found = providers::find(&operations, &caller, app.id, &arguments.identifier).await;
+    let found = found.or_missing(|| unknown(&app.name, &arguments.identifier))?;
+    let mut provider = as_json(&found.provider);
+    if !found.unmatched_receipts.is_empty() {
+        provider["unmatchedReceipts"] = json!(found.unmatched_receipts);
     }
     Ok(arguments.options.report(&provider, format!("{provider:#}\n")))
 }

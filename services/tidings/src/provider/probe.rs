@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use domain::{Answer, Outcome};
+use operations::providers;
 use serde_json::json;
 use service_kit::{clock, install_crypto_provider};
 use store::control::provider::StoredProvider;
@@ -13,6 +14,7 @@ use worker::{Probe, Provider};
 use super::{kinds, unknown};
 use crate::options::Options;
 use crate::print::print;
+use crate::refused::OrMissing as _;
 
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -46,8 +48,9 @@ fn parse_timeout(text: &str) -> Result<Duration, String> {
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let identifier = &arguments.identifier;
-    let stored = control_plane.store.control().provider(app.id, identifier).await?;
-    let StoredProvider { channel, row } = stored.with_context(|| unknown(&app.name, identifier))?;
+    let stored =
+        providers::stored(&control_plane.operations, &control_plane.caller, app.id, identifier).await;
+    let StoredProvider { channel, row } = stored.or_missing(|| unknown(&app.name, identifier))?;
     let kind = row.kind.clone();
     let master_key = control_plane.master_key().await?;
     let provider = Provider::open(&master_key, app.id, row)?;

@@ -1,17 +1,18 @@
 //! `tidings provider enable`, `disable` and `remove`.
 
-use anyhow::{Context as _, ensure};
+use operations::providers;
 use serde_json::json;
 
 use super::{ProviderArguments, unknown};
-use crate::control_plane::actor;
+use crate::control_plane::ControlPlane;
+use crate::refused::OrMissing as _;
 
 pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
     let identifier = &arguments.identifier;
-    let version =
-        control_plane.store.control().enable_provider(app.id, identifier, enabled, &actor()).await?;
-    let version = version.with_context(|| unknown(&app.name, identifier))?;
+    let enable = providers::enable(&operations, &caller, app.id, identifier, enabled).await;
+    let version = enable.or_missing(|| unknown(&app.name, identifier))?;
     let done = if enabled { "Enabled" } else { "Disabled" };
     let report = json!({"identifier": identifier, "enabled": enabled, "version": version});
     Ok(arguments
@@ -21,9 +22,10 @@ pub(super) async fn enable(arguments: &ProviderArguments, enabled: bool) -> anyh
 
 pub(super) async fn remove(arguments: &ProviderArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
     let identifier = &arguments.identifier;
-    let removed = control_plane.store.control().remove_provider(app.id, identifier, &actor()).await?;
-    ensure!(removed, unknown(&app.name, identifier));
+    let removed = providers::remove(&operations, &caller, app.id, identifier).await;
+    removed.or_missing(|| unknown(&app.name, identifier))?;
     let report = json!({"identifier": identifier, "removed": true});
     Ok(arguments.options.report(&report, format!("Removed provider {identifier} of app {}.\n", app.name)))
 }

@@ -1,6 +1,7 @@
 //! Changes to providers. Each change writes a row to the audit log.
 
 use domain::{Action, Actor, AppId};
+use serde_json::Value;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
@@ -90,6 +91,7 @@ impl Control<'_> {
     /// Returns an error, and does not remove the provider, if the database fails.
     pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &Actor) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
+        let before = described(&mut transaction, app, identifier).await?;
         let removed = sqlx::query!("WITH removed AS (
                DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
              )
@@ -100,7 +102,10 @@ impl Control<'_> {
         if removed.rows_affected() == 0 {
             return Ok(false);
         }
-        AuditEntry::new(app, actor, Action::ProviderRemove, identifier).write(&mut transaction).await?;
+        AuditEntry::new(app, actor, Action::ProviderRemove, identifier)
+            .changed(before, None)
+            .write(&mut transaction)
+            .await?;
         transaction.commit().await?;
         Ok(true)
     }
@@ -112,14 +117,35 @@ impl ProviderEdit {
     /// # Errors
     /// Returns an error if the database fails or rejects a value, or if the app does not exist.
     pub async fn put(mut self, provider: NewProvider<'_>, actor: &Actor) -> Result<i64, Error> {
+        let identifier = provider.identifier;
+        let before = described(&mut self.transaction, self.app, identifier).await?;
         let version = upsert(&mut self.transaction, self.app, &provider).await?;
-        let version = after_removed(&mut self.transaction, self.app, provider.identifier, version).await?;
-        AuditEntry::new(self.app, actor, Action::ProviderSet, provider.identifier)
+        let version = after_removed(&mut self.transaction, self.app, identifier, version).await?;
+        let after = described(&mut self.transaction, self.app, identifier).await?;
+        AuditEntry::new(self.app, actor, Action::ProviderSet, identifier)
+            .changed(before, after)
             .write(&mut self.transaction)
             .await?;
         self.transaction.commit().await?;
         Ok(version)
     }
+}
+
+/// Describes a provider for the audit log, without its settings, because they may contain addresses and names of people. Returns
+/// None if the provider does not exist.
+async fn described(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+) -> Result<Option<Value>, Error> {
+    let described = sqlx::query_scalar!(
+        r#"SELECT jsonb_build_object('channel', channel, 'kind', kind, 'priority', priority, 'enabled', enabled,
+             'maxPerSecond', max_per_second, 'version', version) AS "described!"
+           FROM provider WHERE app_id = $1 AND identifier = $2"#,
+        app.0,
+        identifier
+    );
+    Ok(described.fetch_optional(connection).await?)
 }
 
 async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvider<'_>) -> Result<i64, Error> {

@@ -3,9 +3,8 @@
 use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem};
 use serde_json::{Map, Value};
-use worker::Kind;
 
-use super::{kinds, secret_members};
+use super::{KnownKind, secret_members};
 
 const DEFAULT_PRIORITY: i32 = 10;
 const MOST_PER_SECOND: u32 = 1_000_000;
@@ -13,15 +12,14 @@ const MOST_PER_SECOND: u32 = 1_000_000;
 const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
 
 /// A parsed document. Its settings are checked later, together with the secrets of the provider that it replaces.
-pub(super) struct Draft {
-    pub(super) channel: Channel,
-    pub(super) kind: &'static dyn Kind,
-    identifier: Option<String>,
+#[derive(Debug)]
+pub struct Draft {
+    kind: &'static KnownKind,
+    identifier: String,
     priority: i32,
     enabled: bool,
     max_per_second: Option<u32>,
     settings: Map<String, Value>,
-    problems: Vec<Problem>,
 }
 
 /// A valid provider, with its secrets separate from its settings.
@@ -44,19 +42,19 @@ pub(super) struct ProviderDocument {
 }
 
 impl Draft {
-    /// Reads the members that are the same for every kind of provider.
+    /// Reads a document. `kinds` are the kinds of providers that this release knows.
     ///
     /// # Errors
-    /// Returns all problems if the document is not an object, or if its channel or kind is unknown. The settings of an
-    /// unknown kind cannot be checked.
-    pub(super) fn read(value: Value) -> Result<Draft, Vec<Problem>> {
+    /// Returns all problems of the document, except those of secrets that it omits. The settings of an unknown kind cannot be
+    /// checked.
+    pub fn read(kinds: &'static [KnownKind], value: Value) -> Result<Draft, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
         let Some(mut fields) = Fields::open("", value, &mut problems) else {
             return Err(problems);
         };
         let identifier = fields.required_identifier("identifier", &mut problems);
-        let known = channel_and_kind(&mut fields, &mut problems);
+        let known = known_kind(kinds, &mut fields, &mut problems);
         let priority = priority(&mut fields, &mut problems);
         let enabled = fields.flag("enabled", &mut problems).unwrap_or(true);
         let max_per_second = max_per_second(&mut fields, &mut problems);
@@ -66,37 +64,46 @@ impl Draft {
         }
         fields.finish(true, &mut problems);
         // The settings of an unknown kind cannot be checked.
-        let Some((channel, kind)) = known else { return Err(problems) };
-        Ok(Draft { channel, kind, identifier, priority, enabled, max_per_second, settings, problems })
+        let Some(kind) = known else { return Err(problems) };
+        match identifier {
+            Some(identifier) if problems.is_empty() => {
+                Ok(Draft { kind, identifier, priority, enabled, max_per_second, settings })
+            }
+            _ => {
+                // The stored secrets are not read for an invalid document. So a missing secret is not reported.
+                let absent = absent_secrets(kind, &settings);
+                let is_absent = |problem: &Problem| {
+                    absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
+                };
+                let found = (kind.check)(&Value::Object(settings)).err().unwrap_or_default();
+                problems.extend(found.into_iter().filter(|problem| !is_absent(problem)));
+                Err(problems)
+            }
+        }
     }
 
-    /// Identifier of the provider, if the document has no problems so far.
-    pub(super) fn identifier(&self) -> Option<&str> {
-        self.identifier.as_deref().filter(|_| self.problems.is_empty())
+    #[must_use]
+    pub fn identifier(&self) -> &str {
+        &self.identifier
+    }
+
+    /// Channel and name of the kind of provider.
+    pub(super) fn is_of(&self, channel: Channel, kind: &str) -> bool {
+        (self.kind.channel, self.kind.name) == (channel, kind)
     }
 
     /// Returns true if the document omits at least one of the secrets that its kind of provider can have.
     pub(super) fn leaves_secrets_out(&self) -> bool {
-        self.kind.secrets().iter().any(|name| secret_members::find(&self.settings, name).is_none())
+        !absent_secrets(self.kind, &self.settings).is_empty()
     }
 
     /// Adds the secrets in `kept` that the document omits, and then checks the settings. A secret is not kept if the
     /// document sets it to null or omits the object that contains it.
-    pub(super) fn complete(self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
-        let Draft {
-            channel,
-            kind,
-            identifier,
-            priority,
-            enabled,
-            max_per_second,
-            mut settings,
-            mut problems,
-        } = self;
-        let is_absent = |name: &&str| secret_members::find(&settings, name).is_none();
-        let absent: Vec<_> = kind.secrets().iter().copied().filter(is_absent).collect();
+    pub(super) fn complete(&self, kept: &Map<String, Value>) -> Result<ProviderDocument, Vec<Problem>> {
+        let Draft { kind, priority, enabled, max_per_second, .. } = *self;
+        let mut settings = self.settings.clone();
         let mut kept_names = Vec::new();
-        for &name in &absent {
+        for name in absent_secrets(kind, &settings) {
             if let Some(secret) = secret_members::find(kept, name)
                 && secret_members::put(&mut settings, name, secret.clone())
             {
@@ -104,19 +111,11 @@ impl Draft {
             }
         }
         let complete = Value::Object(settings);
-        if let Err(found) = kind.check(&complete) {
-            // If the document has other problems, the caller did not read the stored secrets. So a missing secret is
-            // not reported.
-            let is_unknown = |problem: &Problem| {
-                absent.iter().any(|name| problem.field.strip_prefix("settings.") == Some(name))
-            };
-            let was_not_read = !problems.is_empty();
-            problems.extend(found.into_iter().filter(|problem| !(was_not_read && is_unknown(problem))));
-        }
-        let Value::Object(mut settings) = complete else { return Err(problems) };
+        (kind.check)(&complete)?;
+        let Value::Object(mut settings) = complete else { return Err(Vec::new()) };
         let mut secrets = Map::new();
         let mut given = Vec::new();
-        for &name in kind.secrets() {
+        for &name in kind.secrets {
             let Some(secret) = secret_members::take(&mut settings, name) else { continue };
             if secret.is_null() || secret.as_str() == Some("") {
                 continue;
@@ -126,36 +125,40 @@ impl Draft {
                 given.push(name);
             }
         }
-        match identifier {
-            Some(identifier) if problems.is_empty() => Ok(ProviderDocument {
-                identifier,
-                channel,
-                kind: kind.name(),
-                priority,
-                enabled,
-                max_per_second,
-                settings: Value::Object(settings),
-                secrets,
-                given,
-                kept: kept_names,
-            }),
-            _ => Err(problems),
-        }
+        Ok(ProviderDocument {
+            identifier: self.identifier.clone(),
+            channel: kind.channel,
+            kind: kind.name,
+            priority,
+            enabled,
+            max_per_second,
+            settings: Value::Object(settings),
+            secrets,
+            given,
+            kept: kept_names,
+        })
     }
 }
 
-fn channel_and_kind(
+/// Returns the names of the secrets that the kind can have and the settings omit.
+fn absent_secrets(kind: &KnownKind, settings: &Map<String, Value>) -> Vec<&'static str> {
+    let is_absent = |name: &&str| secret_members::find(settings, name).is_none();
+    kind.secrets.iter().copied().filter(is_absent).collect()
+}
+
+fn known_kind(
+    kinds: &'static [KnownKind],
     fields: &mut Fields,
     problems: &mut Vec<Problem>,
-) -> Option<(Channel, &'static dyn Kind)> {
+) -> Option<&'static KnownKind> {
     let channel = fields.required_identifier("channel", problems);
     let kind = fields.required_identifier("kind", problems);
     let (channel, kind) = (channel?, kind?);
-    let named = |(of, known): &(Channel, &dyn Kind)| of.as_str() == channel && known.name() == kind;
-    if let Some(known) = kinds::all().find(named) {
+    let named = |known: &&KnownKind| known.channel.as_str() == channel && known.name == kind;
+    if let Some(known) = kinds.iter().find(named) {
         return Some(known);
     }
-    let known: Vec<_> = kinds::all().map(|(channel, kind)| format!("{channel}/{}", kind.name())).collect();
+    let known: Vec<_> = kinds.iter().map(|known| format!("{known:?}")).collect();
     let known = known.join(", ");
     let message =
         format!("channel {channel:?} has no kind {kind:?} of provider; the known ones are: {known}");

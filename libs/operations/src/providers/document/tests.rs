@@ -1,10 +1,8 @@
 #![allow(clippy::unwrap_used)]
-use std::pin::Pin;
-use std::time::Duration;
+use std::sync::LazyLock;
 
-use domain::Answer;
+use domain::settings::SettingsReader;
 use serde_json::json;
-use worker::Probe;
 
 use super::*;
 
@@ -26,65 +24,59 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 fn complete(document: Value, kept: Value) -> Result<ProviderDocument, Vec<Problem>> {
-    Draft::read(document).and_then(|draft| draft.complete(&object(kept)))
+    Draft::read(kinds(), document).and_then(|draft| draft.complete(&object(kept)))
 }
 
 fn fields(problems: &[Problem]) -> Vec<&str> {
     problems.iter().map(|problem| problem.field.as_str()).collect()
 }
 
-/// A kind with secrets on two levels of its settings. The secret `token` is required.
-struct Nested;
+/// Two kinds: one whose password is required with a user name, and one with secrets on two levels of its settings, of which
+/// `token` is required.
+fn kinds() -> &'static [KnownKind] {
+    static KINDS: LazyLock<[KnownKind; 2]> = LazyLock::new(|| {
+        let channel = Channel::Email;
+        [
+            KnownKind { channel, name: "smtp", secrets: &["password"], check: Box::new(check_smtp) },
+            KnownKind {
+                channel,
+                name: "nested",
+                secrets: &["token", "dkim.privateKey"],
+                check: Box::new(check_nested),
+            },
+        ]
+    });
+    &*KINDS
+}
 
-impl Kind for Nested {
-    fn name(&self) -> &'static str {
-        "nested"
+fn check_smtp(settings: &Value) -> Result<(), Vec<Problem>> {
+    let mut reader = SettingsReader::open(settings)?;
+    let host = reader.host("host");
+    reader.number("port", 1..=65_535);
+    reader.choice("security", &[("none", ()), ("starttls", ())]);
+    reader.text("from");
+    if reader.text("username").is_some() {
+        reader.required("password");
+    } else {
+        reader.text("password");
     }
+    reader.finish(host).map(drop)
+}
 
-    fn secrets(&self) -> &'static [&'static str] {
-        &["token", "dkim.privateKey"]
+fn check_nested(settings: &Value) -> Result<(), Vec<Problem>> {
+    let missing = |field: &str| Problem::new(field, "required", format!("{field} is required"));
+    let mut problems = Vec::new();
+    if settings["token"].is_null() {
+        problems.push(missing("settings.token"));
     }
-
-    fn example(&self) -> &'static str {
-        "{}"
+    if settings.get("dkim").is_some() && settings["dkim"]["privateKey"].is_null() {
+        problems.push(missing("settings.dkim.privateKey"));
     }
-
-    fn check(&self, settings: &Value) -> Result<(), Vec<Problem>> {
-        let missing = |field: &str| Problem::new(field, "required", format!("{field} is required"));
-        let mut problems = Vec::new();
-        if settings["token"].is_null() {
-            problems.push(missing("settings.token"));
-        }
-        if settings.get("dkim").is_some() && settings["dkim"]["privateKey"].is_null() {
-            problems.push(missing("settings.dkim.privateKey"));
-        }
-        if problems.is_empty() { Ok(()) } else { Err(problems) }
-    }
-
-    fn longest_call(&self) -> Option<Duration> {
-        None
-    }
-
-    fn probe<'a>(
-        &'a self,
-        _: &'a Probe<'a>,
-    ) -> Pin<Box<dyn Future<Output = Result<String, Answer>> + Send + 'a>> {
-        Box::pin(async { Ok(String::new()) })
-    }
+    if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
 fn nested(settings: Value, kept: Value) -> Result<ProviderDocument, Vec<Problem>> {
-    let draft = Draft {
-        channel: Channel::Email,
-        kind: &Nested,
-        identifier: Some("main".to_owned()),
-        max_per_second: None,
-        priority: 1,
-        enabled: true,
-        settings: object(settings),
-        problems: Vec::new(),
-    };
-    draft.complete(&object(kept))
+    complete(json!({"identifier": "main", "channel": "email", "kind": "nested", "settings": settings}), kept)
 }
 
 #[test]
@@ -134,12 +126,11 @@ fn secrets_in_objects_are_kept_separately_and_removed_with_their_object() {
 fn all_problems_are_reported_at_once() {
     let wrong = json!({
         "identifier": "", "channel": "email", "kind": "smtp", "priority": 1.5, "enabled": "yes", "prio": 1,
-        "settings": {"host": "mail.example.com", "port": 0, "security": "ssl", "from": "nobody", "username": "u"},
+        "settings": {"host": "mail.example.com", "port": 0, "security": "ssl", "username": "u"},
     });
     let problems = complete(wrong, json!({})).err().unwrap();
     let fields = fields(&problems);
-    let expected =
-        ["identifier", "priority", "enabled", "prio", "settings.port", "settings.security", "settings.from"];
+    let expected = ["identifier", "priority", "enabled", "prio", "settings.port", "settings.security"];
     for field in expected {
         assert!(fields.contains(&field), "{field} is missing in {fields:?}");
     }
@@ -147,13 +138,13 @@ fn all_problems_are_reported_at_once() {
         !fields.contains(&"settings.password"),
         "the kept secrets are not read if the document has other problems"
     );
-    assert!(Draft::read(json!([1])).is_err());
+    assert!(Draft::read(kinds(), json!([1])).is_err());
 }
 
 #[test]
 fn an_unknown_kind_is_refused_with_a_list_of_the_known_ones() {
     let unknown = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
-    let problems = Draft::read(unknown).err().unwrap();
+    let problems = Draft::read(kinds(), unknown).err().unwrap();
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].message.contains("the known ones are: email/smtp"), "{}", problems[0].message);
 }

@@ -1,0 +1,227 @@
+//! Providers of an app: what a document may contain, and how its secrets are kept.
+
+mod document;
+mod kind;
+mod secret_members;
+
+use credentials::secrets::{SecretsError, provider_context};
+use domain::{Action, AppId};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+use store::control::provider::{NewProvider, ProviderSummary, SecretChange, StoredProvider};
+
+use crate::{Caller, Object, OperationError, Operations, Permission};
+
+pub use document::Draft;
+use document::ProviderDocument;
+pub use kind::KnownKind;
+
+/// Maximum number of ids of unmatched receipts of a [`ProviderDetails`].
+const MOST_UNMATCHED: u32 = 5;
+
+/// A provider, without its secrets.
+#[derive(Debug)]
+pub struct ProviderDetails {
+    pub provider: ProviderSummary,
+    /// Ids in receipts that match no delivery.
+    pub unmatched_receipts: Vec<String>,
+}
+
+/// Result of setting a provider, or of its preview.
+#[derive(Debug)]
+pub struct SetProvider {
+    /// Version of the provider after the change.
+    pub version: i64,
+    /// Version that the change replaces; None for a new provider.
+    pub replaced: Option<i64>,
+    /// Names of secrets that the document contains.
+    pub given: Vec<&'static str>,
+    /// Names of secrets that the document omits and that stay unchanged.
+    pub kept: Vec<&'static str>,
+}
+
+/// Failure to open the stored secrets of a provider.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot decrypt the stored secrets: the document must set each secret to a new value or to null")]
+struct ClosedSecrets(#[source] Box<dyn std::error::Error + Send + Sync>);
+
+/// Creates or replaces a provider. A secret that the document omits stays unchanged if channel and kind stay the same.
+///
+/// # Errors
+/// Returns [`OperationError::Invalid`] if the settings are not valid together with the kept secrets.
+pub async fn set(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    draft: &Draft,
+) -> Result<SetProvider, OperationError> {
+    caller.may(Permission::of(Action::ProviderSet), app)?;
+    let (edit, stored) = operations.store.control().edit_provider(app, draft.identifier()).await?;
+    let kept = kept_secrets(operations, app, draft, stored.as_ref())?;
+    let document = draft.complete(&kept).map_err(OperationError::Invalid)?;
+    let is_unchanged = document.given.is_empty() && document.secrets == kept;
+    let sealed = if document.secrets.is_empty() || is_unchanged {
+        None
+    } else {
+        let text = Value::Object(document.secrets.clone()).to_string();
+        let context = provider_context(app, &document.identifier);
+        Some(operations.master_key().await?.seal(&context, text.as_bytes())?)
+    };
+    let provider = NewProvider {
+        identifier: &document.identifier,
+        channel: document.channel,
+        kind: document.kind,
+        priority: document.priority,
+        enabled: document.enabled,
+        settings: &document.settings,
+        secret: match &sealed {
+            Some(sealed) => SecretChange::Replace(sealed),
+            None if document.secrets.is_empty() => SecretChange::Remove,
+            None => SecretChange::Keep,
+        },
+        max_per_second: document.max_per_second,
+    };
+    let version = edit.put(provider, caller.actor()).await?;
+    Ok(set_provider(document, version, stored))
+}
+
+/// Returns the change that [`set`] would make, and changes nothing.
+///
+/// # Errors
+/// Returns an error in the same cases as [`set`].
+pub async fn preview(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    draft: &Draft,
+) -> Result<SetProvider, OperationError> {
+    caller.may(Permission::of(Action::ProviderSet), app)?;
+    let stored = operations.store.control().provider(app, draft.identifier()).await?;
+    let kept = kept_secrets(operations, app, draft, stored.as_ref())?;
+    let document = draft.complete(&kept).map_err(OperationError::Invalid)?;
+    let version = stored.as_ref().map_or(0, |stored| stored.row.version) + 1;
+    Ok(set_provider(document, version, stored))
+}
+
+/// Returns true if setting the provider would keep stored secrets that the document omits.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn keeps_secrets(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    draft: &Draft,
+) -> Result<bool, OperationError> {
+    caller.may(Permission::of(Action::ProviderSet), app)?;
+    let stored = operations.store.control().provider(app, draft.identifier()).await?;
+    Ok(!kept_secrets(operations, app, draft, stored.as_ref())?.is_empty())
+}
+
+fn set_provider(document: ProviderDocument, version: i64, stored: Option<StoredProvider>) -> SetProvider {
+    let ProviderDocument { given, kept, .. } = document;
+    SetProvider { version, replaced: stored.map(|stored| stored.row.version), given, kept }
+}
+
+/// Decrypts the secrets of the stored provider if the draft omits a secret and has the same channel and kind. Otherwise
+/// returns no secrets.
+fn kept_secrets(
+    operations: &Operations,
+    app: AppId,
+    draft: &Draft,
+    stored: Option<&StoredProvider>,
+) -> Result<Map<String, Value>, OperationError> {
+    let same =
+        stored.filter(|stored| draft.leaves_secrets_out() && draft.is_of(stored.channel, &stored.row.kind));
+    let Some((row, sealed)) = same.and_then(|stored| Some((&stored.row, stored.row.sealed.as_deref()?)))
+    else {
+        return Ok(Map::new());
+    };
+    let master_key = operations.unchecked_master_key()?;
+    let opened = master_key.open(&provider_context(app, &row.identifier), sealed);
+    let opened = opened.map_err(|error: SecretsError| closed(error))?;
+    serde_json::from_slice(opened.expose_secret()).map_err(closed)
+}
+
+fn closed(error: impl std::error::Error + Send + Sync + 'static) -> OperationError {
+    OperationError::Defect(Box::new(ClosedSecrets(Box::new(error))))
+}
+
+/// Enables or disables a provider, and returns its new version.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn enable(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+    enabled: bool,
+) -> Result<i64, OperationError> {
+    let action = if enabled { Action::ProviderEnable } else { Action::ProviderDisable };
+    caller.may(Permission::of(action), app)?;
+    let control = operations.store.control();
+    let version = control.enable_provider(app, identifier, enabled, caller.actor()).await?;
+    version.ok_or(OperationError::NotFound(Object::Provider))
+}
+
+/// Removes a provider and its secrets permanently.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn remove(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<(), OperationError> {
+    caller.may(Permission::of(Action::ProviderRemove), app)?;
+    let is_removed = operations.store.control().remove_provider(app, identifier, caller.actor()).await?;
+    if is_removed { Ok(()) } else { Err(OperationError::NotFound(Object::Provider)) }
+}
+
+/// Lists the providers of an app, without their secrets.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+) -> Result<Vec<ProviderSummary>, OperationError> {
+    caller.may(Permission::View, app)?;
+    Ok(operations.store.control().list_providers(app).await?)
+}
+
+/// Finds a provider, without its secrets.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn find(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<ProviderDetails, OperationError> {
+    let providers = list(operations, caller, app).await?;
+    let found = providers.into_iter().find(|provider| provider.identifier == identifier);
+    let provider = found.ok_or(OperationError::NotFound(Object::Provider))?;
+    let deliveries = operations.store.deliveries();
+    let unmatched_receipts = deliveries.unmatched_receipts(app, identifier, MOST_UNMATCHED).await?;
+    Ok(ProviderDetails { provider, unmatched_receipts })
+}
+
+/// Reads a provider with its encrypted secrets, for a test call.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn stored(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<StoredProvider, OperationError> {
+    caller.may(Permission::ManageProviders, app)?;
+    let stored = operations.store.control().provider(app, identifier).await?;
+    stored.ok_or(OperationError::NotFound(Object::Provider))
+}
