@@ -17,6 +17,8 @@ pub mod topics;
 pub mod users;
 mod waiting;
 pub mod providers;
+pub mod templates;
+pub mod webhooks;
 
 pub use caller::{Caller, Grant};
 pub use error::{Conflict, Object, OperationError};

@@ -1,17 +1,15 @@
 //! `tidings template`: adds and lists the templates for an app's notifications.
 
-mod document;
-
 use clap::Subcommand;
+use operations::templates::{self, TemplateDocument};
 use serde_json::{Value, json};
-use store::control::template::{NewTemplate, TemplateSummary};
+use store::control::template::TemplateSummary;
 
-use crate::control_plane::actor;
+use crate::control_plane::ControlPlane;
 use crate::document::DocumentSource;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
 use crate::refused::InvalidInput;
-use document::TemplateDocument;
 
 const FORMAT: &str = r#"The document:
   {
@@ -69,14 +67,9 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
     let document = TemplateDocument::read(arguments.source.read()?)
         .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let identifier = &document.identifier;
-    let template = NewTemplate {
-        identifier,
-        name: &document.name,
-        category: document.category.as_deref(),
-        channels: &document.channels,
-    };
-    let (id, version) = control_plane.store.control().put_template(app.id, template, &actor()).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let identifier = document.identifier();
+    let (id, version) = templates::put(&operations, &caller, app.id, &document).await?;
     let report = json!({"identifier": identifier, "id": id, "version": version});
     Ok(arguments
         .options
@@ -85,7 +78,7 @@ async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
 
 async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let templates = control_plane.store.control().list_templates(app.id).await?;
+    let templates = templates::list(&control_plane.operations, &control_plane.caller, app.id).await?;
     let header = ["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"];
     Ok(Listing::new(templates).render(arguments.options.json, as_json, header, |template| {
         [

@@ -6,13 +6,16 @@ mod probe;
 mod secret;
 mod set;
 
-use anyhow::Context as _;
 use clap::Subcommand;
 use domain::AppId;
+use operations::webhooks;
 use store::webhooks::Endpoint;
 
 use crate::control_plane::ControlPlane;
 use crate::options::AppArguments;
+use crate::refused::OrMissing as _;
+
+const REMOVED: &str = "another process has just removed the endpoint";
 
 /// Set, list, test and remove the endpoints to which Tidings reports the outcomes of an app's deliveries.
 #[derive(Debug, Subcommand)]
@@ -47,9 +50,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 impl ControlPlane {
     /// Reads an endpoint by its URL or id.
     async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
-        let endpoints = self.store.webhooks().endpoints(app).await?;
-        let named = |endpoint: &Endpoint| endpoint.url == url_or_id || endpoint.id.to_string() == url_or_id;
-        endpoints.into_iter().find(named).with_context(|| {
+        webhooks::find(&self.operations, &self.caller, app, url_or_id).await.or_missing(|| {
             format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")
         })
     }

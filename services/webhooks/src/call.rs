@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use credentials::webhook::{Secret, signatures};
 use domain::Timestamp;
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode};
@@ -12,8 +13,6 @@ use url::Url;
 use uuid::Uuid;
 use worker::Outbound;
 use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
-
-use crate::signature::{Secret, signatures};
 
 /// Maximum number of bytes to read from a response body. The command that sends a test call shows what was read.
 const MAX_ANSWER: usize = 4 * 1024;

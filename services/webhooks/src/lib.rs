@@ -9,7 +9,6 @@ mod messages;
 mod notices;
 mod sender;
 mod settler;
-pub mod signature;
 mod slot;
 mod sweeper;
 
@@ -21,7 +20,7 @@ use service_kit::config::Webhooks;
 use store::webhooks::Pace;
 
 pub use call::{Answer, Caller};
-pub use signature::Secret;
+pub use credentials::webhook::{self as signature, Secret};
 
 /// See [`Settings::slot_limit`].
 const SLOT_LIMIT: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use credentials::secrets::webhook_secret_context;
+use credentials::webhook::Secret;
 use domain::AppId;
 use secrecy::ExposeSecret;
 use service_kit::Context;
@@ -17,7 +18,6 @@ use worker::Outbound;
 use crate::Settings;
 use crate::call::Caller;
 use crate::settler::settler;
-use crate::signature::Secret;
 use crate::slot::{EndedSlot, Secrets, Slot};
 
 /// Interval at which the process looks for due messages.

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use credentials::webhook::Secret;
 use domain::AppId;
 use metrics::{counter, histogram};
 use service_kit::clock;
@@ -14,7 +15,6 @@ use tokio_util::sync::CancellationToken;
 use crate::Settings;
 use crate::call::{Answer, Caller, Message};
 use crate::settler::{Settler, Settling};
-use crate::signature::Secret;
 
 /// Random variation of each delay, as a fraction of the scheduled delay.
 const SPREAD: f64 = 0.2;

@@ -3,6 +3,8 @@
 
 mod apps;
 mod providers;
+mod templates;
+mod webhooks;
 
 use std::net::Ipv4Addr;
 

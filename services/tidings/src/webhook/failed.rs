@@ -1,9 +1,12 @@
 //! `tidings webhook failed` and `redeliver`: webhook messages that Tidings gave up on.
 
+use operations::webhooks;
+use operations::{Conflict, OperationError};
 use serde_json::{Value, json};
 use store::webhooks::FailedMessage;
 use uuid::Uuid;
 
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::Options;
 use crate::refused::InvalidInput;
@@ -53,7 +56,8 @@ pub(super) async fn list(arguments: &Arguments) -> anyhow::Result<String> {
         Some(named) => Some(control_plane.endpoint(app.id, named).await?.id),
         None => None,
     };
-    let failed = control_plane.store.webhooks().failed_webhooks(app.id, endpoint, arguments.limit).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let failed = webhooks::failed(&operations, &caller, app.id, endpoint, arguments.limit).await?;
     let header = ["ID", "EVENT", "GIVEN UP", "ATTEMPTS", "LAST ANSWER", "URL"];
     Ok(Listing::new(failed).render(arguments.options.json, as_json, header, |message| {
         let FailedMessage { id, event, given_up_at, attempts, last_answer, url, .. } = message;
@@ -78,20 +82,20 @@ fn as_json(message: &FailedMessage) -> Value {
 pub(super) async fn redeliver(arguments: &RedeliverArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = match &arguments.endpoint {
-        Some(named) => {
-            let endpoint = control_plane.endpoint(app.id, named).await?;
-            if endpoint.disabled.is_some() {
-                let url = &endpoint.url;
-                let message =
-                    format!("{url} is turned off; turn it on with `tidings webhook set {} {url}`", app.name);
-                return Err(InvalidInput(message).into());
-            }
-            Some(endpoint.id)
-        }
+        Some(named) => Some(control_plane.endpoint(app.id, named).await?),
         None => None,
     };
     let ids = (!arguments.all).then_some(arguments.ids.as_slice());
-    let redelivered = control_plane.store.webhooks().redeliver_webhooks(app.id, endpoint, ids).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let redelivered = match webhooks::redeliver(&operations, &caller, app.id, endpoint.as_ref(), ids).await {
+        Err(OperationError::Conflict(Conflict::EndpointDisabled)) => {
+            let url = endpoint.map(|endpoint| endpoint.url).unwrap_or_default();
+            let message =
+                format!("{url} is turned off; turn it on with `tidings webhook set {} {url}`", app.name);
+            return Err(InvalidInput(message).into());
+        }
+        redelivered => redelivered?,
+    };
     let report = json!({"redelivered": redelivered});
     Ok(arguments.options.report(&report, format!("{redelivered} messages will be delivered again.\n")))
 }

@@ -1,12 +1,13 @@
 //! `tidings webhook list` and `remove`.
 
-use anyhow::ensure;
+use operations::webhooks;
 use serde_json::{Value, json};
 use store::webhooks::Endpoint;
 
-use crate::control_plane::actor;
+use super::REMOVED;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
+use crate::refused::OrMissing as _;
 
 /// Remove an endpoint, with its secrets and its pending messages.
 #[derive(Debug, clap::Args)]
@@ -23,7 +24,7 @@ pub(crate) struct RemoveArguments {
 
 pub(super) async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.open().await?;
-    let endpoints = control_plane.store.webhooks().endpoints(app.id).await?;
+    let endpoints = webhooks::list(&control_plane.operations, &control_plane.caller, app.id).await?;
     let header = ["ID", "URL", "STATE", "PENDING", "FAILED", "EVENTS"];
     Ok(Listing::new(endpoints).render(arguments.options.json, as_json, header, |endpoint| {
         let events: Vec<_> = endpoint.events.iter().map(|event| event.as_str()).collect();
@@ -59,8 +60,8 @@ fn as_json(endpoint: &Endpoint) -> Value {
 pub(super) async fn remove(arguments: &RemoveArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let Endpoint { id, url, pending, .. } = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let removed = control_plane.store.webhooks().remove_endpoint(app.id, id, &actor()).await?;
-    ensure!(removed, "another process has just removed the endpoint");
+    let removed = webhooks::remove(&control_plane.operations, &control_plane.caller, app.id, id).await;
+    removed.or_missing(|| REMOVED.to_owned())?;
     let report = json!({"id": id, "url": url, "untold": pending});
     Ok(arguments.options.report(
         &report,

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use credentials::secrets::webhook_secret_context;
-use secrecy::ExposeSecret;
+use ::webhooks::Caller;
+use ::webhooks::call::Message;
+use anyhow::bail;
+use operations::webhooks;
 use serde_json::json;
 use service_kit::{clock, install_crypto_provider};
-use webhooks::call::Message;
-use webhooks::{Caller, Secret};
 
+use crate::control_plane::ControlPlane;
 use crate::options::Options;
 use crate::print::print;
 
@@ -33,18 +33,12 @@ pub(crate) struct Arguments {
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let master_key = control_plane.master_key().await?;
-    let context = webhook_secret_context(app.id, endpoint.id);
-    let mut secrets = Vec::new();
-    for sealed in control_plane.store.webhooks().webhook_secrets(app.id, endpoint.id).await? {
-        let opened = master_key.open(&context, &sealed)?;
-        let text = std::str::from_utf8(opened.expose_secret()).ok();
-        secrets.push(text.and_then(Secret::parse).context("cannot read the stored secret")?);
-    }
+    let ControlPlane { operations, caller, outbound, .. } = control_plane;
+    let secrets = webhooks::secrets(&operations, &caller, app.id, endpoint.id).await?;
     install_crypto_provider();
     let body = json!({"type": "webhook.test", "timestamp": clock::now(), "data": {}}).to_string();
     let message = Message { id: clock::new_id(), body: &body, secrets: &secrets };
-    let answer = Caller::new(control_plane.outbound, LIMIT)?.post(&endpoint.url, message).await;
+    let answer = Caller::new(outbound, LIMIT)?.post(&endpoint.url, message).await;
     let accepted = answer.is_accepted();
     let code = &answer.code;
     let body = String::from_utf8_lossy(&answer.body);

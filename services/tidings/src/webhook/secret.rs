@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use anyhow::ensure;
 use clap::Subcommand;
-use credentials::secrets::webhook_secret_context;
+use operations::webhooks;
 use secrecy::ExposeSecret;
 use serde_json::json;
-use webhooks::Secret;
 
-use crate::control_plane::actor;
+use super::REMOVED;
+use crate::control_plane::ControlPlane;
 use crate::options::{self, Options};
+use crate::refused::OrMissing as _;
 
 /// Rotate the secret that signs the calls to an endpoint.
 #[derive(Debug, Subcommand)]
@@ -41,16 +41,10 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let secret = Secret::generate()?.text();
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let rotated = webhooks::rotate_secret(&operations, &caller, app.id, endpoint.id, arguments.grace).await;
+    let secret = rotated.or_missing(|| REMOVED.to_owned())?;
     let secret = secret.expose_secret();
-    let context = webhook_secret_context(app.id, endpoint.id);
-    let sealed = control_plane.master_key().await?.seal(&context, secret.as_bytes())?;
-    let store = &control_plane.store;
-    let rotated = store
-        .webhooks()
-        .rotate_webhook_secret(app.id, endpoint.id, &sealed, arguments.grace, &actor())
-        .await?;
-    ensure!(rotated, "another process has just removed the endpoint");
     let report = json!({"id": endpoint.id, "url": endpoint.url, "secret": secret});
     let text = format!(
         "Renewed the secret of endpoint {} of app {}.\n\n  secret  {secret}\n\nKeep it: it is not shown again. Calls are \

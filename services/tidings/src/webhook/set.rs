@@ -1,15 +1,15 @@
 //! `tidings webhook set`.
 
+use ::webhooks::call::parse_url;
 use anyhow::bail;
-use credentials::secrets::webhook_secret_context;
 use domain::webhook::WebhookEvent;
+use operations::webhooks::{self, SetEndpoint};
+use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
 use serde_json::json;
 use store::webhooks::MAX_ENDPOINTS;
-use webhooks::Secret;
-use webhooks::call::parse_url;
 
-use crate::control_plane::actor;
+use crate::control_plane::ControlPlane;
 use crate::options::Options;
 use crate::refused::InvalidInput;
 
@@ -44,25 +44,15 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
     let url =
         parse_url(control_plane.outbound, &arguments.url).map_err(|error| InvalidInput(error.to_string()))?;
-    let mut events =
-        if arguments.events.is_empty() { WebhookEvent::ALL.to_vec() } else { arguments.events.clone() };
-    events.sort_unstable();
-    events.dedup();
     let app = control_plane.app(&arguments.app).await?;
-    let Some(draft) = control_plane.store.webhooks().put_endpoint(app.id, url.as_str(), &events).await?
-    else {
-        bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name);
-    };
-    let id = draft.id();
-    let secret = if draft.is_new() { Some(Secret::generate()?.text()) } else { None };
-    let sealed = match &secret {
-        Some(secret) => {
-            let context = webhook_secret_context(app.id, id);
-            Some(control_plane.master_key().await?.seal(&context, secret.expose_secret().as_bytes())?)
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let set = webhooks::set(&operations, &caller, app.id, &url, &arguments.events).await;
+    let SetEndpoint { id, events, secret } = match set {
+        Err(OperationError::Conflict(Conflict::TooManyEndpoints)) => {
+            bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name)
         }
-        None => None,
+        set => set?,
     };
-    draft.commit(sealed.as_deref(), &actor()).await?;
     let shown = secret.as_ref().map(|secret| secret.expose_secret());
     if arguments.options.json {
         return Ok(format!(

@@ -11,7 +11,7 @@ const LONGEST_TEXT: usize = 512 * 1024;
 
 /// A valid template.
 #[derive(Debug)]
-pub(super) struct TemplateDocument {
+pub struct TemplateDocument {
     pub(super) identifier: String,
     pub(super) name: String,
     pub(super) category: Option<String>,
@@ -20,8 +20,17 @@ pub(super) struct TemplateDocument {
 }
 
 impl TemplateDocument {
-    /// Reads a document, or returns all of its problems.
-    pub(super) fn read(value: Value) -> Result<Self, Vec<Problem>> {
+    /// Identifier of the template, unique in its app.
+    #[must_use]
+    pub fn identifier(&self) -> &str {
+        &self.identifier
+    }
+
+    /// Reads a document.
+    ///
+    /// # Errors
+    /// Returns all problems of the document.
+    pub fn read(value: Value) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
         let Some(mut fields) = Fields::open("", value, &mut problems) else {

@@ -1,8 +1,8 @@
-//! Signatures according to Standard Webhooks (<https://www.standardwebhooks.com>).
+//! Secrets of webhook endpoints, and signatures according to Standard Webhooks (<https://www.standardwebhooks.com>).
 
+use crate::secrets::{SecretsError, hmac_sha256, random_bytes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use credentials::secrets::{SecretsError, hmac_sha256, random_bytes};
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
