@@ -4,6 +4,7 @@
 
 mod evidence;
 mod language;
+mod layers;
 mod migrations;
 
 use std::collections::BTreeMap;

@@ -6,18 +6,21 @@
 //! status codes.
 
 pub mod apps;
+pub mod audit;
 pub mod caller;
 pub mod categories;
 pub mod error;
 mod operations;
+pub mod parked;
 pub mod permission;
+pub mod providers;
 pub mod publisher;
 pub mod sends;
+pub mod suppressions;
+pub mod templates;
 pub mod topics;
 pub mod users;
 mod waiting;
-pub mod providers;
-pub mod templates;
 pub mod webhooks;
 
 pub use caller::{Caller, Grant};

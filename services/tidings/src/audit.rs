@@ -2,9 +2,11 @@
 
 use clap::Subcommand;
 use domain::Timestamp;
+use operations::audit;
 use serde_json::{Value, json};
 use store::database::audit::AuditRow;
 
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::Options;
 
@@ -49,8 +51,9 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let rows = control_plane.store.database().list_audit(app.id, arguments.since, more_than_asked).await?;
+    let rows = audit::list(&operations, &caller, app.id, arguments.since, more_than_asked).await?;
     let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
     Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, as_json, header, |row| {
         [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]
@@ -58,5 +61,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
 }
 
 fn as_json(row: &AuditRow) -> Value {
-    json!({"at": row.at, "actor": row.actor, "action": row.action, "subject": row.subject})
+    json!({
+        "at": row.at, "actor": row.actor, "actorKind": row.actor_kind, "action": row.action, "subject": row.subject,
+        "before": row.before, "after": row.after,
+    })
 }

@@ -7,7 +7,7 @@ use anyhow::Context;
 use credentials::MasterKey;
 use credentials::Security;
 use credentials::secrets::foreign;
-use domain::{Actor, AppId};
+use domain::AppId;
 use event_log::EventLog;
 use operations::{Caller, MasterKeySource, Operations, apps};
 use service_kit::{Config, ServerUrl, connections, installation};
@@ -176,11 +176,6 @@ pub(crate) fn caller() -> Caller {
         (!account.is_empty()).then_some(account)
     });
     Caller::of_command(named.unwrap_or_else(account))
-}
-
-/// Returns the name of the operator for the audit log.
-pub(crate) fn actor() -> Actor {
-    caller().actor().clone()
 }
 
 /// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most

@@ -2,27 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::ensure;
 use clap::Subcommand;
 use domain::excerpt::excerpt;
 use domain::redrive::Skip;
 use domain::target::masked;
-use domain::{AppId, Channel, DeliveryId};
+use domain::{Channel, DeliveryId};
+use operations::parked::{self, ParkedDetails, ParkedKind, RedriveReport};
 use serde_json::{Value, json};
 use service_kit::clock;
-use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
-use store::sends::pairs::PairFilter;
+use store::deliveries::redrive::{ParkedEntry, ParkedFilter};
+use store::sends::pairs::AttemptRecord;
 use uuid::Uuid;
 
-use crate::control_plane::{ControlPlane, actor};
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::{self, Options};
-use crate::refused::InvalidInput;
-
-/// Maximum number of messages per transaction.
-const PAGE: i64 = 100;
-/// Maximum number of messages that the report of a redrive lists.
-const SHOWN: usize = 20;
+use crate::refused::{InvalidInput, OrMissing as _};
 
 /// List, show and redrive parked messages.
 #[derive(Debug, Subcommand)]
@@ -123,44 +118,27 @@ impl Selection {
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
-    let parked = control_plane.store.deliveries().list_parked(&filter, None, arguments.limit).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let parked = parked::list(&operations, &caller, &filter, arguments.limit).await?;
     Ok(render(parked, arguments.options.json))
 }
 
 async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let by_delivery = ParkedFilter { delivery: Some(DeliveryId(arguments.id)), ..ParkedFilter::default() };
-    let by_id = ParkedFilter { id: Some(arguments.id), ..ParkedFilter::default() };
-    let mut found = control_plane.store.deliveries().list_parked(&by_delivery, None, 1).await?;
-    if found.is_empty() {
-        found = control_plane.store.deliveries().list_parked(&by_id, None, 1).await?;
-    }
-    let parked = found.first();
-    ensure!(parked.is_some(), "no parked message has the id {}; see `tidings parked list`", arguments.id);
-    let Some(parked) = parked else { return Ok(String::new()) };
-    let attempts = attempts(&control_plane, parked).await?;
-    let mut whole = as_json(parked);
-    whole["attempts"] = attempts;
+    let ControlPlane { operations, caller, .. } = arguments.options.open().await?;
+    let found = parked::find(&operations, &caller, arguments.id).await;
+    let ParkedDetails { parked, attempts } = found
+        .or_missing(|| format!("no parked message has the id {}; see `tidings parked list`", arguments.id))?;
+    let mut whole = as_json(&parked);
+    whole["attempts"] = attempts.iter().map(attempt_as_json).collect();
     Ok(arguments.options.report(&whole, format!("{whole:#}\n")))
 }
 
-async fn attempts(control_plane: &ControlPlane, parked: &ParkedEntry) -> anyhow::Result<Value> {
-    let (Some(app), Some(send_id), Some(_)) = (parked.app, parked.send_id, parked.delivery) else {
-        return Ok(json!([]));
-    };
-    let recipient = parked.recipient.as_deref();
-    let filter = PairFilter { recipient, channel: parked.channel(), status: None };
-    let listed = control_plane.store.sends().list_pairs(app, send_id, filter, None, PAGE).await?;
-    let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
-    let attempts = delivery.map(|delivery| delivery.attempts).unwrap_or_default();
-    let present = |attempt: &store::sends::pairs::AttemptRecord| {
-        json!({
-            "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
-            "outcome": attempt.outcome, "providerCode": attempt.provider_code,
-            "providerMessage": attempt.provider_message,
-        })
-    };
-    Ok(attempts.iter().map(present).collect())
+fn attempt_as_json(attempt: &AttemptRecord) -> Value {
+    json!({
+        "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
+        "outcome": attempt.outcome, "providerCode": attempt.provider_code,
+        "providerMessage": attempt.provider_message,
+    })
 }
 
 async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
@@ -172,85 +150,43 @@ async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
     }
     let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
-    let store = &control_plane.store;
-    let actor = actor();
-    let mut report = Report::default();
-    let mut after = None;
-    loop {
-        let page = if arguments.dry_run {
-            store.deliveries().list_parked(&filter, after, PAGE).await?
-        } else {
-            store.deliveries().redrive(&filter, after, PAGE, clock::now(), &actor).await?
-        };
-        let Some(last) = position_after(&page) else { break };
-        after = Some(last);
-        report.add(page);
-    }
-    let json = report.as_json(arguments.dry_run);
-    Ok(arguments.options.report(&json, report.render(arguments.dry_run)))
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let report = if arguments.dry_run {
+        parked::preview(&operations, &caller, &filter).await?
+    } else {
+        parked::redrive(&operations, &caller, &filter, clock::now, |_| ()).await?
+    };
+    let json = report_as_json(&report, arguments.dry_run);
+    Ok(arguments.options.report(&json, render_report(report, arguments.dry_run)))
 }
 
-/// Result of a redrive or of its dry run.
-#[derive(Default)]
-struct Report {
-    redriven: u64,
-    by_app_and_channel: BTreeMap<(Option<AppId>, String), u64>,
-    skipped: BTreeMap<&'static str, u64>,
-    first: Vec<ParkedEntry>,
+fn report_as_json(report: &RedriveReport, dry_run: bool) -> Value {
+    let counts = report.counts.iter().map(|((app, kind), count)| ((*app, kind.to_string()), *count));
+    let counts: BTreeMap<_, u64> = counts.collect();
+    let counts =
+        counts.iter().map(|((app, what), count)| json!({"appId": app, "what": what, "count": count}));
+    json!({
+        "dryRun": dry_run,
+        "redriven": report.redriven,
+        "counts": counts.collect::<Value>(),
+        "skipped": report.skipped,
+        "first": report.first.iter().map(as_json).collect::<Value>(),
+    })
 }
 
-impl Report {
-    fn add(&mut self, page: Vec<ParkedEntry>) {
-        for parked in page {
-            match parked.skip {
-                Some(skip) => *self.skipped.entry(skip.as_str()).or_default() += 1,
-                None => {
-                    self.redriven += 1;
-                    let what = (parked.app, what(&parked));
-                    *self.by_app_and_channel.entry(what).or_default() += 1;
-                }
-            }
-            if self.first.len() < SHOWN {
-                self.first.push(parked);
-            }
-        }
+fn render_report(report: RedriveReport, dry_run: bool) -> String {
+    let verb = if dry_run { "Would redrive" } else { "Redrove" };
+    let skipped: u64 = report.skipped.values().sum();
+    let mut text = format!("{verb} {} of {}", report.redriven, report.redriven + skipped);
+    if skipped > 0 {
+        let reasons = report.skipped.iter().map(|(reason, count)| format!("{count} {reason}"));
+        text += &format!("; skipped: {}", reasons.collect::<Vec<_>>().join(", "));
     }
-
-    fn as_json(&self, dry_run: bool) -> Value {
-        let counts = self.by_app_and_channel.iter();
-        let counts = counts.map(|((app, what), count)| json!({"appId": app, "what": what, "count": count}));
-        json!({
-            "dryRun": dry_run,
-            "redriven": self.redriven,
-            "counts": counts.collect::<Value>(),
-            "skipped": self.skipped,
-            "first": self.first.iter().map(as_json).collect::<Value>(),
-        })
+    text += ".\n";
+    if !report.first.is_empty() {
+        text += &format!("\n{}", render(report.first, false));
     }
-
-    fn render(self, dry_run: bool) -> String {
-        let verb = if dry_run { "Would redrive" } else { "Redrove" };
-        let skipped: u64 = self.skipped.values().sum();
-        let mut text = format!("{verb} {} of {}", self.redriven, self.redriven + skipped);
-        if skipped > 0 {
-            let reasons = self.skipped.iter().map(|(reason, count)| format!("{count} {reason}"));
-            text += &format!("; skipped: {}", reasons.collect::<Vec<_>>().join(", "));
-        }
-        text += ".\n";
-        if !self.first.is_empty() {
-            text += &format!("\n{}", render(self.first, false));
-        }
-        text
-    }
-}
-
-/// Returns the channel if the message is a job, otherwise `send` or `unknown`.
-fn what(parked: &ParkedEntry) -> String {
-    match (parked.channel(), parked.stream) {
-        (Some(channel), _) => channel.to_string(),
-        (None, Some(_)) => "send".to_owned(),
-        (None, None) => "unknown".to_owned(),
-    }
+    text
 }
 
 fn render(parked: Vec<ParkedEntry>, json: bool) -> String {
@@ -259,7 +195,7 @@ fn render(parked: Vec<ParkedEntry>, json: bool) -> String {
         [
             parked.delivery.map_or(parked.id, |delivery| delivery.0).to_string(),
             parked.app_name.clone().unwrap_or_default(),
-            what(parked),
+            ParkedKind::of(parked).to_string(),
             parked.recipient.clone().unwrap_or_default(),
             parked.target.as_deref().map(masked).unwrap_or_default(),
             excerpt(parked.cause.clone(), 40),
@@ -274,7 +210,7 @@ fn as_json(parked: &ParkedEntry) -> Value {
         "id": parked.id,
         "appId": parked.app,
         "app": parked.app_name,
-        "what": what(parked),
+        "what": ParkedKind::of(parked).to_string(),
         "requestId": parked.send_id,
         "deliveryId": parked.delivery,
         "recipient": parked.recipient,

@@ -1,15 +1,16 @@
 //! `tidings suppression`: lists and lifts suppressions of targets that a provider reported as dead.
 
-use anyhow::Context;
 use clap::Subcommand;
 use domain::Channel;
 use domain::target::masked;
+use operations::suppressions;
 use serde_json::{Value, json};
 use store::deliveries::suppression::{LiftedSuppression, RestoreResult, Suppression, SuppressionFilter};
 
-use crate::control_plane::actor;
+use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::{self, Options};
+use crate::refused::OrMissing as _;
 
 /// List and lift suppressions of targets. Tidings no longer sends to a target that a provider reported as dead.
 ///
@@ -88,12 +89,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let app = control_plane.app_id(arguments.app.as_deref()).await?;
     let filter = SuppressionFilter { app, channel: arguments.channel };
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let mut found = control_plane.store.deliveries().list_suppressions(filter, more_than_asked).await?;
-    if !arguments.reveal {
-        for suppression in &mut found {
-            suppression.target = masked(&suppression.target);
-        }
-    }
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let found = suppressions::list(&operations, &caller, filter, more_than_asked, arguments.reveal).await?;
     let header = ["APP", "CHANNEL", "TARGET", "CODE", "SINCE", "DELIVERY"];
     Ok(Listing::first(found, arguments.limit).render(arguments.options.json, as_json, header, |found| {
         let Suppression { app_name, channel, target, code, at, delivery, .. } = found;
@@ -117,8 +114,9 @@ fn as_json(found: &Suppression) -> Value {
 async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
-    let lifted = control_plane.store.deliveries().lift_suppression(app.id, channel, target, &actor()).await?;
-    let LiftedSuppression { target, restored } = lifted.with_context(|| {
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let lifted = suppressions::lift(&operations, &caller, app.id, channel, target).await;
+    let LiftedSuppression { target, restored } = lifted.or_missing(|| {
         format!(
             "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",
             app.name

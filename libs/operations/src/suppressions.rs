@@ -1,0 +1,46 @@
+//! Suppressions of targets that a provider reported as dead.
+
+use domain::target::masked;
+use domain::{Action, AppId, Channel};
+use store::deliveries::suppression::{LiftedSuppression, Suppression, SuppressionFilter};
+
+use crate::{Caller, Object, OperationError, Operations, Permission};
+
+/// Lists at most `limit` suppressions, latest first. Targets are masked unless `reveal` is true.
+///
+/// # Errors
+/// Returns an error if the database fails.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    filter: SuppressionFilter,
+    limit: i64,
+    reveal: bool,
+) -> Result<Vec<Suppression>, OperationError> {
+    caller.may(if reveal { Permission::RevealTargets } else { Permission::View }, filter.app)?;
+    let mut found = operations.store.deliveries().list_suppressions(filter, limit).await?;
+    if !reveal {
+        for suppression in &mut found {
+            suppression.target = masked(&suppression.target);
+        }
+    }
+    Ok(found)
+}
+
+/// Lifts the suppression of a target, which is given in full or as the id of the delivery that led to the suppression. A token
+/// or subscription that was removed is restored.
+///
+/// # Errors
+/// Returns [`Object::Suppression`] if there is no such suppression.
+pub async fn lift(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    channel: Channel,
+    target: &str,
+) -> Result<LiftedSuppression, OperationError> {
+    caller.may(Permission::of(Action::SuppressionLift), app)?;
+    let deliveries = operations.store.deliveries();
+    let lifted = deliveries.lift_suppression(app, channel, target, caller.actor()).await?;
+    lifted.ok_or(OperationError::NotFound(Object::Suppression))
+}

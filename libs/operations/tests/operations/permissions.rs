@@ -1,0 +1,119 @@
+//! Each use case checks the permission of its caller before it reads or changes anything.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use domain::app_setting::AppSetting;
+use domain::{Channel, Role, SigningAlgorithm, Timestamp};
+use operations::apps::creation::{self, PublicAccess};
+use operations::apps::{self, keys, settings};
+use operations::providers::{self, Draft, KnownKind};
+use operations::templates::{self, TemplateDocument};
+use operations::{
+    Caller, Conflict, Object, OperationError, Operations, Permission, audit, parked, suppressions, webhooks,
+};
+use serde_json::json;
+use store::deliveries::redrive::ParkedFilter;
+use store::deliveries::suppression::SuppressionFilter;
+use url::Url;
+use uuid::Uuid;
+
+use crate::{World, world};
+
+const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// Calls every use case with a permission, and returns the permissions that were denied, by name of the use case.
+async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec<(&'static str, Permission)> {
+    static KINDS: LazyLock<[KnownKind; 1]> = LazyLock::new(|| {
+        [KnownKind { channel: Channel::Sms, name: "pigeon", secrets: &[], check: Box::new(|_| Ok(())) }]
+    });
+    let app = world.shop;
+    let provider = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
+    let draft = Draft::read(&*KINDS, provider).unwrap();
+    let template = json!({"identifier": "hi", "channels": {"sms": {"text": "Hi"}}});
+    let template = TemplateDocument::read(template).unwrap();
+    let url = Url::parse("https://shop.example/hook").unwrap();
+    let of_app = ParkedFilter { app: Some(app), ..ParkedFilter::default() };
+    let suppressed = SuppressionFilter { app: Some(app), channel: None };
+    let mut denied = Vec::new();
+    macro_rules! call {
+        ($name:literal, $call:expr) => {
+            match $call.await.map(drop) {
+                Err(OperationError::Denied(permission)) => denied.push(($name, permission)),
+                Ok(()) | Err(OperationError::NotFound(_)) => {}
+                Err(error) => panic!("{}: {error}", $name),
+            }
+        };
+    }
+    call!("list providers", providers::list(operations, caller, app));
+    call!("find provider", providers::find(operations, caller, app, "main"));
+    call!("list templates", templates::list(operations, caller, app));
+    call!("list endpoints", webhooks::list(operations, caller, app));
+    call!("failed webhooks", webhooks::failed(operations, caller, app, None, 1));
+    call!("list parked", parked::list(operations, caller, &of_app, 1));
+    call!("list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
+    call!("reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
+    call!("lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
+    call!("put template", templates::put(operations, caller, app, &template));
+    call!("preview provider", providers::preview(operations, caller, app, &draft));
+    call!("set provider", providers::set(operations, caller, app, &draft));
+    call!("stored provider", providers::stored(operations, caller, app, "main"));
+    call!("enable provider", providers::enable(operations, caller, app, "main", true));
+    call!("disable provider", providers::enable(operations, caller, app, "main", false));
+    call!("remove provider", providers::remove(operations, caller, app, "main"));
+    call!("set endpoint", webhooks::set(operations, caller, app, &url, &[]));
+    call!("rotate endpoint secret", webhooks::rotate_secret(operations, caller, app, 1, Duration::ZERO));
+    call!("endpoint secrets", webhooks::secrets(operations, caller, app, 1));
+    call!("redeliver webhooks", webhooks::redeliver(operations, caller, app, None, None));
+    call!("remove endpoint", webhooks::remove(operations, caller, app, 1));
+    call!("preview redrive", parked::preview(operations, caller, &of_app));
+    call!("redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
+    call!("set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
+    call!("rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
+    call!("create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
+    call!("revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
+    call!("rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
+    call!("audit", audit::list(operations, caller, app, None, 1));
+    denied
+}
+
+#[tokio::test]
+async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
+    let world = world().await;
+    for &role in Role::ALL {
+        let denied = denials(&world, &world.operations, &world.operator(role)).await;
+        assert!(denied.iter().all(|(_, permission)| permission.least_role() > role), "{role}: {denied:?}");
+        let expected = match role {
+            Role::Viewer => 22,
+            Role::Support => 20,
+            Role::Editor => 19,
+            Role::Operator => 6,
+            Role::Admin => 0,
+        };
+        assert_eq!(denied.len(), expected, "{role}: {denied:?}");
+        if role == Role::Viewer {
+            assert_eq!(world.audit().await.len(), 1, "a viewer changes nothing");
+        }
+    }
+}
+
+#[tokio::test]
+async fn callers_of_another_app_and_backends_are_refused() {
+    let world = world().await;
+    let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
+    let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 29);
+    let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
+    assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
+    let seen = apps::list(&world.operations, &stranger).await.unwrap();
+    assert_eq!(seen.iter().map(|app| app.name.as_str()).collect::<Vec<_>>(), ["other"]);
+    let found = parked::find(&world.operations, &stranger, Uuid::nil()).await.unwrap_err();
+    assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
+
+    let denied = denials(&world, &world.operations, &world.backend()).await;
+    assert_eq!(denied.len(), 22, "a backend only reads: {denied:?}");
+    let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
+    assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
+    let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;
+    assert!(matches!(taken, Err(OperationError::Conflict(Conflict::NameTaken))));
+}
