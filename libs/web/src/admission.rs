@@ -155,7 +155,8 @@ impl RequestApp {
     pub fn admits_origin(request: &HttpRequest) -> bool {
         let Some(origin) = request.headers().get(ORIGIN) else { return true };
         let request_app = RequestApp::of(request);
-        let origins = request_app.as_ref().and_then(|request_app| request_app.app.settings.cors_origins.as_deref());
+        let origins =
+            request_app.as_ref().and_then(|request_app| request_app.app.settings.cors_origins.as_deref());
         origins.is_none_or(|origins| {
             origins.iter().any(|allowed| origin.as_bytes().eq_ignore_ascii_case(allowed.as_bytes()))
         })
