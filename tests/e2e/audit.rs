@@ -34,10 +34,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
     let rows: Value = serde_json::from_str(&listed.output).unwrap();
     let of = |action: &str| rows.as_array().unwrap().iter().find(|row| row["action"] == action).cloned();
     let erasure = of("user.erase").unwrap();
-    assert_eq!(erasure["actor"], "api:127.0.0.1", "{rows}");
-    assert_eq!((&erasure["actorKind"], &erasure["before"]), (&json!("app"), &Value::Null), "{rows}");
-    let provider = of("provider.set").unwrap();
-    assert_eq!(provider["after"]["version"], 1, "{rows}");
+    assert_eq!([&erasure["actor"], &erasure["actorKind"]], ["api:127.0.0.1", "app"], "{rows}");
     assert!(
         erasure["subject"].as_str().unwrap().starts_with("user "),
         "the row names the user by number: {rows}"

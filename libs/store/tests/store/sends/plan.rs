@@ -56,37 +56,34 @@ fn decide(planned: &PlannedChunk, facts: &Facts) -> Decisions {
 }
 
 /// Makes the decisions of the new chunks, reads the stored decisions of the others, and commits.
-async fn finish(freeze: Freeze) -> Result<(Facts, Vec<Decisions>), store::Error> {
-    let (facts, planned) = finish_chunks(freeze).await?;
-    Ok((facts, planned.into_iter().map(|planned| planned.decisions).collect()))
-}
-
-async fn finish_chunks(mut freeze: Freeze) -> Result<(Facts, Vec<PlannedChunk>), store::Error> {
+async fn finish(mut freeze: Freeze) -> Result<(Facts, Vec<PlannedChunk>), store::Error> {
     let facts = freeze.write_profiles_and_read_facts().await?;
     freeze.read_stored_decisions().await?;
     for planned in freeze.chunks.iter_mut().filter(|planned| planned.is_new) {
         planned.decisions = decide(planned, &facts);
     }
-    let planned = freeze.commit(&facts).await?;
-    Ok((facts, planned))
+    freeze.commit(&facts).await.map(|planned| (facts, planned))
 }
 
-pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decisions>) {
+async fn decided(freeze: Freeze) -> Vec<Decisions> {
+    finish(freeze).await.unwrap().1.into_iter().map(|planned| planned.decisions).collect()
+}
+
+async fn frozen_chunks(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<PlannedChunk>) {
     finish(store.sends().freeze(chunks).await.unwrap()).await.unwrap()
 }
 
-async fn frozen_chunks(store: &Store, chunks: &[Chunk]) -> Vec<PlannedChunk> {
-    finish_chunks(store.sends().freeze(chunks).await.unwrap()).await.unwrap().1
+pub(crate) async fn frozen(store: &Store, chunks: &[Chunk]) -> (Facts, Vec<Decisions>) {
+    let (facts, planned) = frozen_chunks(store, chunks).await;
+    (facts, planned.into_iter().map(|planned| planned.decisions).collect())
 }
 
 /// Freezes chunks. If PostgreSQL aborts the transaction because of a concurrent one, tries again, as a dispatcher does.
 async fn frozen_with_retries(store: &Store, chunks: &[Chunk]) {
     for _ in 0..MOST_TRIES {
         let frozen = async { finish(store.sends().freeze(chunks).await?).await };
-        match frozen.await {
-            Ok(_) => return,
-            Err(error) => assert!(!error.is_refused_data(), "{error}"),
-        }
+        let Err(error) = frozen.await else { return };
+        assert!(!error.is_refused_data(), "{error}");
     }
     panic!("the chunks were not frozen in {MOST_TRIES} tries");
 }
@@ -118,16 +115,15 @@ async fn a_chunk_is_frozen_once_and_read_back_as_decided() {
     let chunks = [chunk(app, 1, 0, &send)];
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(freeze.chunks[0].is_new);
-    let (_, decided) = finish(freeze).await.unwrap();
-    assert!(decided[0][0].1.in_app && decided[0][0].1.deliveries.len() == 1);
-    assert_eq!(decided[0][1].1.user, None);
+    let first = decided(freeze).await;
+    assert!(first[0][0].1.in_app && first[0][0].1.deliveries.len() == 1);
+    assert_eq!(first[0][1].1.user, None);
 
     // Later changes do not affect the frozen decisions.
     fixture.store.directory().merge_user(app, "eve", Object::new()).await.unwrap();
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(!freeze.chunks[0].is_new);
-    let (_, stored) = finish(freeze).await.unwrap();
-    assert_eq!(stored, decided);
+    assert_eq!(decided(freeze).await, first);
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 3);
     assert_eq!(fixture.count("SELECT count(*) FROM delivery").await, 1);
@@ -144,12 +140,10 @@ async fn a_concurrent_freeze_waits_and_reads_the_first_decisions() {
     let (store, same) = (fixture.store.clone(), chunks.clone());
     let second = tokio::spawn(async move {
         let freeze = store.sends().freeze(&same).await.unwrap();
-        let is_new = freeze.chunks[0].is_new;
-        (is_new, finish(freeze).await.unwrap().1)
+        (freeze.chunks[0].is_new, decided(freeze).await)
     });
     fixture.somebody_waits().await;
-    let (_, decided) = finish(first).await.unwrap();
-    assert_eq!(second.await.unwrap(), (false, decided));
+    assert_eq!((false, decided(first).await), second.await.unwrap());
     assert_eq!(fixture.count("SELECT count(*) FROM plan").await, 1);
 }
 
@@ -161,7 +155,7 @@ async fn a_duplicate_chunk_in_a_batch_is_decided_once() {
     let chunks = [one.clone(), one];
     let freeze = fixture.store.sends().freeze(&chunks).await.unwrap();
     assert!(freeze.chunks[0].is_new && !freeze.chunks[1].is_new);
-    let (_, decisions) = finish(freeze).await.unwrap();
+    let decisions = decided(freeze).await;
     assert!(decisions[0][0].1.in_app && decisions[1].is_empty());
     assert_eq!(fixture.count("SELECT count(*) FROM planned_recipient").await, 1);
 }
@@ -179,8 +173,7 @@ async fn nothing_is_written_before_the_commit() {
     let everything = "SELECT (SELECT count(*) FROM plan) + (SELECT count(*) FROM app_user)
         + (SELECT count(*) FROM category) + (SELECT count(*) FROM request)";
     assert_eq!(fixture.count(everything).await, 0);
-    let again = fixture.store.sends().freeze(&chunks).await.unwrap();
-    assert!(again.chunks[0].is_new, "the chunk can be frozen again");
+    assert!(fixture.store.sends().freeze(&chunks).await.unwrap().chunks[0].is_new, "it can be frozen again");
 }
 
 #[tokio::test]
@@ -207,7 +200,7 @@ async fn a_missing_category_is_created_once() {
     let mut first = fixture.store.sends().freeze(&one).await.unwrap();
     let facts = first.write_profiles_and_read_facts().await.unwrap();
     let store = fixture.store.clone();
-    let second = tokio::spawn(async move { frozen_chunks(&store, &other).await[1].category.clone() });
+    let second = tokio::spawn(async move { frozen_chunks(&store, &other).await.1.remove(1).category });
     fixture.somebody_waits().await;
     let planned = first.commit(&facts).await.unwrap();
     assert_eq!(second.await.unwrap().unwrap().id, planned[0].category.as_ref().unwrap().id);
@@ -230,7 +223,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
         fixture.store.control().put_template(app, template, &Actor::System).await.unwrap()
     };
     let version = async |chunk: Chunk| {
-        let planned = frozen_chunks(&fixture.store, &[chunk]).await.remove(0);
+        let planned = frozen_chunks(&fixture.store, &[chunk]).await.1.remove(0);
         assert_eq!(planned.category.unwrap().identifier, "news");
         planned.template.unwrap().version
     };
@@ -245,7 +238,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
     send.template = Some(TemplateRef::Id(id));
     assert_eq!(version(chunk(app, 2, 0, &send)).await, second, "another send");
     let other = fixture.app("bank").await;
-    let planned = frozen_chunks(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
+    let (_, planned) = frozen_chunks(&fixture.store, &[chunk(other, 3, 0, &send)]).await;
     assert!(planned[0].template.is_none(), "wrong app");
 }
 
