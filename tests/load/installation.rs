@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use credentials::secrets;
-use domain::{AppId, Channel};
+use domain::{Actor, AppId, Channel};
 use event_log::EventLog;
 use local_servers::Postgres;
 use serde_json::Value;
@@ -54,7 +54,7 @@ impl Installation {
 
         let (api_key, api_secret) = (clock::new_id().to_string(), clock::new_id().to_string());
         let new = NewApp { name: "load", api_key: &api_key, development: true };
-        let draft = store.control().create_app(new, "load").await.unwrap().unwrap();
+        let draft = store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         let digest = secrets::sha256(api_secret.as_bytes());
         let app = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
         let installation = Installation {
@@ -87,7 +87,7 @@ impl Installation {
     pub(crate) async fn provider(&self, channel: Channel, kind: &str, settings: &Value, secrets: &Value) {
         let of_channel: Vec<_> = self.store.control().providers(self.app, channel).await.unwrap();
         for other in of_channel {
-            self.store.control().remove_provider(self.app, &other.identifier, "load").await.unwrap();
+            self.store.control().remove_provider(self.app, &other.identifier, &Actor::System).await.unwrap();
         }
         let context = secrets::provider_context(self.app, kind);
         let sealed = self.servers.master_key.seal(&context, secrets.to_string().as_bytes()).unwrap();
@@ -101,7 +101,7 @@ impl Installation {
             settings,
             secret: SecretChange::Replace(&sealed),
         };
-        self.store.control().put_provider(self.app, provider, "load").await.unwrap();
+        self.store.control().put_provider(self.app, provider, &Actor::System).await.unwrap();
     }
 
     /// Starts a service with its default configuration and additional environment variables.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use credentials::secrets::webhook_secret_context;
 use domain::event::DeliverySettled;
 use domain::webhook::WebhookEvent;
-use domain::{AppId, Channel, DeliveryId, Envelope, Event, SendId, Status, StreamName, UserNumber};
+use domain::{Actor, AppId, Channel, DeliveryId, Envelope, Event, SendId, Status, StreamName, UserNumber};
 use event_log::Message;
 use reqwest::Client;
 use reqwest::header::CONTENT_TYPE;
@@ -98,7 +98,7 @@ impl Backend {
             let context = webhook_secret_context(app, draft.id());
             let sealed = installation.servers.master_key.seal(&context, text.expose_secret().as_bytes());
             endpoints.push(draft.id());
-            draft.commit(Some(&sealed.unwrap()), "load").await.unwrap();
+            draft.commit(Some(&sealed.unwrap()), &Actor::System).await.unwrap();
         }
         let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
         sqlx::query(
