@@ -1,31 +1,27 @@
-//! Admission of a job before its claim: chooses the provider and checks that it may be called now.
+//! Admission of a job before its claim: chooses the provider and checks that it may be called now. A job that may not call yet is
+//! postponed.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use domain::route::{Candidate, Choice};
-use domain::{Answer, Lane, Outcome, Timestamp};
+use domain::{Answer, Outcome, Timestamp};
+use metrics::counter;
 use service_kit::clock;
-use tokio::time::{Instant, sleep, timeout_at};
+use service_kit::metrics::POSTPONED;
+use store::deliveries::ledger::HeldClaim;
+use tokio::time::Instant;
 
-use crate::call_slots::{CallSlot, CallSlots, LongSlot};
-use crate::gate::{BreakerPermit, Gate, Gates, TargetPath};
-use crate::job::Job;
+use crate::budget::{CallBudget, CallBudgets, CallGuard, PATIENCE, Refusal};
+use crate::job::{Job, JobEnd};
+use crate::lease::Stop;
+use crate::ledger_batches::LedgerBatches;
 use crate::provider::UsableProvider;
-use crate::shares::Share;
-use crate::stop::Stop;
-use crate::{ChannelSender, Provider};
-
-/// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
-/// the lane's slots for concurrent jobs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
+use crate::{ChannelSender, Provider, outcome};
 
 /// Decision for an admitted job.
 pub(crate) enum Admission<'p> {
     /// Call this provider.
-    Call(CallPermit<'p>),
+    Call(ProviderToCall<'p>),
     /// Claim the attempt, and settle it with this answer, because no provider may be called.
     WithoutCall {
         answer: Answer,
@@ -36,93 +32,42 @@ pub(crate) enum Admission<'p> {
 
 /// Reason for not admitting a job.
 pub(crate) enum NotAdmitted {
-    Postponed {
-        /// Earliest time of the retry.
-        at: Timestamp,
-        /// Cause, for the metrics.
-        cause: &'static str,
-    },
+    Refused(Refusal),
     Stopping,
 }
 
-/// Permission to make one call to a provider within its limits.
-pub(crate) struct CallPermit<'p> {
-    pub(crate) provider: &'p Provider,
-    entry: BreakerPermit,
-    capacity: CallCapacity,
-}
-
-/// The provider to call for a claimed delivery.
+/// A provider to call, and what the call takes up.
 pub(crate) struct ProviderToCall<'p> {
     pub(crate) provider: &'p Provider,
-    /// None if the ledger records another provider than the admitted one. The recorded provider is then called without admission.
-    pub(crate) permit: Option<CallPermit<'p>>,
-}
-
-/// Capacity for one call. It is released when the provider has answered.
-pub(crate) struct CallCapacity {
-    gate: Arc<Gate>,
-    lane: Lane,
-    slot: CallSlot,
-    share: Share,
-}
-
-impl CallCapacity {
-    /// Waits until the host and the provider may be called, at most until `latest`. Returns false if one of them has become too slow.
-    pub(crate) async fn await_slot(&mut self, latest: Instant) -> bool {
-        if !self.share.await_host(latest).await {
-            return false;
-        }
-        let may_start = self.slot.start(latest).await;
-        if !may_start {
-            self.gate.pace.record(PATIENCE);
-        }
-        may_start
-    }
-
-    /// Records that the call starts.
-    pub(crate) fn start_call(&mut self) {
-        self.share.start_call();
-    }
-
-    /// Records that the call takes long, until the result is dropped.
-    pub(crate) fn become_long(&self) -> LongSlot {
-        self.gate.slots(self.lane).become_long()
-    }
-}
-
-impl CallPermit<'_> {
-    pub(crate) fn into_parts(admitted: Option<Self>) -> (Option<BreakerPermit>, Option<CallCapacity>) {
-        admitted.map(|admitted| (admitted.entry, admitted.capacity)).unzip()
-    }
+    pub(crate) guard: CallGuard,
 }
 
 /// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
 pub(crate) async fn admit<'p, S: ChannelSender>(
     sender: &S,
-    gates: &Gates,
+    budgets: &CallBudgets,
     stop: &Stop,
     job: &Job<'_>,
     providers: &'p [UsableProvider],
 ) -> Result<Admission<'p>, NotAdmitted> {
     let serving = serving::<S>(job, providers);
     let host = sender.host(&job.order.target);
-    let mut paths = Vec::with_capacity(serving.len());
-    for usable in &serving {
-        paths.push(Arc::new(gates.target_path(usable, host.as_deref(), job.order.user).await));
+    let mut candidates = Vec::with_capacity(serving.len());
+    for usable in serving {
+        candidates.push((&usable.provider, budgets.of(usable, host.as_deref(), job).await));
     }
-    let (place, entry) = loop {
+    let (provider, mut guard) = loop {
         let now = clock::now();
-        match job.order.route.choose(&candidates(&serving, &paths, now)) {
+        match job.order.route.choose(&choices(&candidates, now)) {
             Choice::Call(place) => {
                 // If the breaker has meanwhile admitted another job instead, choose a provider again.
-                if let Some(entry) = paths[place].enter(now) {
-                    break (place, entry);
+                let (provider, budget) = &candidates[place];
+                if let Some(guard) = budget.enter(now) {
+                    break (*provider, guard);
                 }
             }
             Choice::Wait(until) => {
-                let at = until + spread(until.since(now) / 10 + BUSY_PAUSE);
-                return Err(NotAdmitted::Postponed { at, cause: "breaker" });
+                return Err(NotAdmitted::Refused(Refusal::closed_until(until, now)));
             }
             Choice::NoProvider => return Ok(without_provider(providers)),
             Choice::OnlyProviderMissing => {
@@ -131,11 +76,12 @@ pub(crate) async fn admit<'p, S: ChannelSender>(
             }
         }
     };
-    let patience = Instant::now() + PATIENCE;
-    tokio::select! {
-        admitted = wait(job, &serving[place].provider, &paths[place], entry, patience) => admitted.map(Admission::Call),
-        () = stop.begins() => Err(NotAdmitted::Stopping),
-    }
+    let reserved = tokio::select! {
+        reserved = guard.reserve(Instant::now() + PATIENCE) => reserved,
+        () = stop.begins() => return Err(NotAdmitted::Stopping),
+    };
+    reserved.map_err(NotAdmitted::Refused)?;
+    Ok(Admission::Call(ProviderToCall { provider, guard }))
 }
 
 /// Returns the providers that serve the target, in the order in which they are tried.
@@ -147,61 +93,12 @@ pub(crate) fn serving<'p, S: ChannelSender>(
     providers.iter().filter(serves).collect()
 }
 
-fn candidates<'p>(
-    serving: &[&'p UsableProvider],
-    paths: &[Arc<TargetPath>],
-    now: Timestamp,
-) -> Vec<Candidate<'p>> {
-    serving
-        .iter()
-        .zip(paths)
-        .map(|(usable, path)| Candidate {
-            identifier: &usable.provider.identifier,
-            closed_until: path.closed_until(now),
-        })
-        .collect()
-}
-
-/// Waits until the provider has capacity for a call, at most until `patience`.
-async fn wait<'p>(
-    job: &Job<'_>,
-    provider: &'p Provider,
-    path: &TargetPath,
-    entry: BreakerPermit,
-    patience: Instant,
-) -> Result<CallPermit<'p>, NotAdmitted> {
-    let postponed = |at, cause| Err(NotAdmitted::Postponed { at, cause });
-    let gate = &path.gate;
-    // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. For the same
-    // reason, wait only briefly for a host while calls to it are under way.
-    let share = match path.share(job.lane, gate.may_claim_ahead(), patience).await {
-        Ok(share) => share,
-        Err(pause) => return postponed(clock::now() + pause + spread(pause), "share"),
+fn choices<'p>(candidates: &[(&'p Provider, Arc<CallBudget>)], now: Timestamp) -> Vec<Candidate<'p>> {
+    let choice = |(provider, budget): &(&'p Provider, Arc<CallBudget>)| Candidate {
+        identifier: &provider.identifier,
+        closed_until: budget.closed_until(now),
     };
-    // The calls of a slow provider end after minutes. A job that waited for one of them would take the place of jobs of other apps.
-    if let Some(pause) = gate.slots(job.lane).turn_away_if_stuck() {
-        return postponed(clock::now() + pause + spread(pause), "slow");
-    }
-    let slot = call_slot(gate.slots(job.lane), &share, gate.may_claim_ahead());
-    let Ok(Some(slot)) = timeout_at(patience, slot).await else {
-        return postponed(after_busy_pause(), "busy");
-    };
-    loop {
-        match gate.take() {
-            Ok(()) => {
-                let capacity = CallCapacity { gate: Arc::clone(gate), lane: job.lane, slot, share };
-                return Ok(CallPermit { provider, entry, capacity });
-            }
-            Err(pause) if Instant::now() + pause <= patience => sleep(pause).await,
-            Err(_) => return postponed(gate.next_free_time(clock::now()), "rate"),
-        }
-    }
-}
-
-/// Waits for a call slot of the provider, or for a place to claim ahead of the call. A delivery that has to wait for its host must not
-/// occupy a slot meanwhile.
-async fn call_slot(slots: &CallSlots, share: &Share, may_claim_ahead: bool) -> Option<CallSlot> {
-    if share.is_ahead() { slots.reserve_ahead().await } else { slots.reserve(may_claim_ahead).await }
+    candidates.iter().map(choice).collect()
 }
 
 fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
@@ -225,57 +122,59 @@ pub(crate) fn provider_gone() -> Answer {
 pub(crate) fn provider_to_call<'p>(
     providers: &'p [UsableProvider],
     recorded: Option<&str>,
-    permit: Option<CallPermit<'p>>,
+    admitted: Option<ProviderToCall<'p>>,
     otherwise: Answer,
 ) -> Result<ProviderToCall<'p>, Answer> {
-    match (recorded, permit) {
-        (Some(recorded), Some(permit)) if permit.provider.identifier == recorded => {
-            Ok(ProviderToCall { provider: permit.provider, permit: Some(permit) })
-        }
+    match (recorded, admitted) {
+        (Some(recorded), Some(admitted)) if admitted.provider.identifier == recorded => Ok(admitted),
         (Some(recorded), _) => {
             let mut all = providers.iter().map(|usable| &usable.provider);
             let named = all.find(|provider| provider.identifier == recorded);
-            named.map(|provider| ProviderToCall { provider, permit: None }).ok_or_else(provider_gone)
+            // This provider is called without admission.
+            let guard = CallGuard::default();
+            named.map(|provider| ProviderToCall { provider, guard }).ok_or_else(provider_gone)
         }
         (None, _) => Err(otherwise),
     }
 }
 
-/// Returns the time of the next try after the provider was busy.
-pub(crate) fn after_busy_pause() -> Timestamp {
-    clock::now() + BUSY_PAUSE + spread(BUSY_PAUSE)
-}
-
-/// Returns a random part of `over`. Jobs that are postponed together get different parts, so that they are not retried
-/// together.
-fn spread(over: Duration) -> Duration {
-    over.mul_f64(clock::random())
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used)]
-mod tests {
-    use domain::UserNumber;
-
-    use super::*;
-    use crate::shares::Shares;
-
-    #[tokio::test]
-    async fn deliveries_that_wait_for_their_host_leave_call_slots_to_other_hosts() {
-        let (shares, slots) = (Arc::new(Shares::of(4)), CallSlots::new(4));
-        let reserve = async |user, host| {
-            let latest = Instant::now() + PATIENCE;
-            let share =
-                Shares::take(&shares, UserNumber(user), Some((host, true)), true, latest).await.unwrap();
-            let slot = call_slot(&slots, &share, true).await.unwrap();
-            (share, slot)
-        };
-        let mut held = Vec::new();
-        for user in 1..=5 {
-            held.push(reserve(user, "https://push.example").await);
+/// Replaces the job with a timer for the same attempt. A job that is returned to the log would count against
+/// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer is due at the expiry, and the delivery then
+/// ends as expired.
+pub(crate) async fn postpone(
+    ledger: &LedgerBatches,
+    job: &Job<'_>,
+    Refusal { at, cause }: Refusal,
+) -> JobEnd {
+    let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
+    let timer = match job.timer(due_at, Box::new(job.order.clone())) {
+        Ok(timer) => timer,
+        Err(error) => {
+            tracing::error!(%error, "cannot encode the job; retrying the job");
+            return JobEnd::ReturnLater;
         }
-        held.push(reserve(6, "https://other.example").await);
-        let is_ahead: Vec<bool> = held.iter().map(|(_, slot)| slot.is_ahead()).collect();
-        assert_eq!(is_ahead, [false, false, false, true, true, false]);
+    };
+    match ledger.timers.call(timer).await {
+        Ok(()) => {
+            counter!(POSTPONED, "channel" => job.channel.as_str(), "cause" => cause).increment(1);
+            tracing::debug!(%due_at, cause, "postponed the job");
+            JobEnd::Acknowledge
+        }
+        Err(error) => {
+            tracing::warn!(%error, "cannot postpone the job; retrying the job");
+            JobEnd::ReturnLater
+        }
+    }
+}
+
+/// Returns the claim because its call would have to wait too long, and postpones the job.
+pub(crate) async fn return_claim(ledger: &LedgerBatches, job: &Job<'_>, claim: HeldClaim) -> JobEnd {
+    match ledger.store.deliveries().give_back(claim).await {
+        Ok(true) => postpone(ledger, job, Refusal::busy()).await,
+        Ok(false) => outcome::after_losing_the_claim(ledger, job).await,
+        Err(error) => {
+            tracing::warn!(%error, "cannot return a claim; retrying the job");
+            JobEnd::ReturnLater
+        }
     }
 }

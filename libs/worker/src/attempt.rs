@@ -3,8 +3,6 @@
 //! Each job runs as a separate task, so a slow call delays no other job. Requests of concurrent jobs to the database or the log are
 //! sent in batches ([`ledger_batches`](crate::ledger_batches)).
 
-use std::convert::Infallible;
-use std::future::pending;
 use std::time::{Duration, Instant};
 
 use domain::retry::{AttemptEnd, NextStep, RetryPolicy};
@@ -21,18 +19,18 @@ use store::deliveries::timer::NewTimer;
 use tracing::Instrument as _;
 
 use crate::admission::{
-    Admission, CallCapacity, CallPermit, NotAdmitted, PATIENCE, ProviderToCall, admit, provider_gone,
-    provider_to_call, serving,
+    Admission, NotAdmitted, ProviderToCall, admit, postpone, provider_gone, provider_to_call, return_claim,
+    serving,
 };
-use crate::call::{self, ClaimLost, ProviderCall};
-use crate::gate::Gates;
+use crate::budget::{CallBudgets, CallGuard, PATIENCE};
+use crate::call::{self, ClaimLost, MadeCall, ProviderCall};
 use crate::job::{Job, JobEnd};
 use crate::jobs_in_hand::JobInHand;
+use crate::lease::Stop;
 use crate::ledger_batches::LedgerBatches;
-use crate::outcome_events::SettledOutcome;
+use crate::outcome::SettledOutcome;
 use crate::provider::{Provider, Providers, UsableProvider};
-use crate::stop::Stop;
-use crate::{ChannelSender, detours, outcome_events, settle};
+use crate::{ChannelSender, outcome};
 
 /// Time between the wait for a call and the latest start of the call.
 const CALL_MARGIN: Duration = Duration::from_millis(100);
@@ -44,7 +42,7 @@ const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 /// State that all jobs of a channel share.
 pub(crate) struct Worker<S> {
     sender: S,
-    gates: Gates,
+    budgets: CallBudgets,
     ledger: LedgerBatches,
     providers: Providers,
     policy: RetryPolicy,
@@ -81,7 +79,7 @@ impl<S: ChannelSender> Worker<S> {
         let settings = &context.config.delivery;
         Worker {
             sender,
-            gates: Gates::new(S::CHANNEL, settings.max_concurrency),
+            budgets: CallBudgets::new(S::CHANNEL, settings.max_concurrency),
             ledger: LedgerBatches::new(context),
             providers: Providers::new(context, S::CHANNEL),
             policy: RetryPolicy { schedule: settings.retry_schedule.clone() },
@@ -135,7 +133,7 @@ impl<S: ChannelSender> Worker<S> {
         let answered = self.call(job, claimed, place).await?;
         place.end_attempt();
         let outcome = self.settle(job, &providers, answered).await?;
-        Ok(outcome_events::publish(&self.ledger, job, outcome).await)
+        Ok(outcome::publish(&self.ledger, job, outcome).await)
     }
 
     /// Chooses the provider and waits until it may be called. If the job would be postponed although its delivery has expired, it
@@ -146,13 +144,13 @@ impl<S: ChannelSender> Worker<S> {
         providers: &'p [UsableProvider],
     ) -> Result<Admission<'p>, JobEnd> {
         let has_expired = || job.order.expires_at.is_some_and(|end| end <= clock::now());
-        match admit(&self.sender, &self.gates, &self.stop, job, providers).await {
+        match admit(&self.sender, &self.budgets, &self.stop, job, providers).await {
             Err(NotAdmitted::Stopping) => Err(JobEnd::ReturnNow),
-            Err(NotAdmitted::Postponed { at, cause }) if !has_expired() => {
-                Err(detours::postpone(&self.ledger, job, at, cause).await)
+            Err(NotAdmitted::Refused(refusal)) if !has_expired() => {
+                Err(postpone(&self.ledger, job, refusal).await)
             }
             _ if self.stop.has_begun() => Err(JobEnd::ReturnNow),
-            Err(NotAdmitted::Postponed { .. }) => {
+            Err(NotAdmitted::Refused(_)) => {
                 let answer = Answer::new(Outcome::RETRY, "expired", "the delivery had expired");
                 Ok(Admission::WithoutCall { answer, wanted: None })
             }
@@ -167,10 +165,10 @@ impl<S: ChannelSender> Worker<S> {
         providers: &'p [UsableProvider],
         admission: Admission<'p>,
     ) -> Result<ClaimedAttempt<'p>, JobEnd> {
-        let (permit, answer, wanted) = match admission {
-            Admission::Call(permit) => {
-                let identifier = permit.provider.identifier.clone();
-                (Some(permit), provider_gone(), Some(identifier))
+        let (admitted, answer, wanted) = match admission {
+            Admission::Call(admitted) => {
+                let identifier = admitted.provider.identifier.clone();
+                (Some(admitted), provider_gone(), Some(identifier))
             }
             Admission::WithoutCall { answer, wanted } => (None, answer, wanted),
         };
@@ -181,10 +179,10 @@ impl<S: ChannelSender> Worker<S> {
             Ok(Claim::Granted { token, provider: recorded, takes_over }) => {
                 sabotage::reach(CrashPoint::AfterClaim);
                 let claim = HeldClaim { app, delivery, token, takes_over };
-                let provider = provider_to_call(providers, recorded.as_deref(), permit, answer);
+                let provider = provider_to_call(providers, recorded.as_deref(), admitted, answer);
                 Ok(ClaimedAttempt { claim, until, recorded, provider })
             }
-            Ok(Claim::NotDue(state)) => Err(outcome_events::publish_again(&self.ledger, job, &state).await),
+            Ok(Claim::NotDue(state)) => Err(outcome::publish_again(&self.ledger, job, &state).await),
             Ok(Claim::Leased(wait)) => Err(JobEnd::ReturnAfter(wait)),
             Ok(Claim::Missing) => {
                 tracing::error!(
@@ -228,7 +226,7 @@ impl<S: ChannelSender> Worker<S> {
             return Err(JobEnd::ReturnLater);
         }
         let (answer, called) = match provider {
-            Ok(ProviderToCall { provider, permit }) => {
+            Ok(ProviderToCall { provider, guard }) => {
                 let answer = match call::prepare(&self.sender, job).await {
                     Ok(prepared) => {
                         let &Worker { ref sender, ref ledger, ref stop, lease, .. } = self;
@@ -246,7 +244,7 @@ impl<S: ChannelSender> Worker<S> {
                             limit,
                             margin: self.call_margin().min(limit),
                         };
-                        self.call_in_turn(call, permit, place).await?
+                        self.call_in_turn(call, guard, place).await?
                     }
                     Err(instead) => instead,
                 };
@@ -261,39 +259,30 @@ impl<S: ChannelSender> Worker<S> {
     async fn call_in_turn(
         &self,
         call: ProviderCall<'_, S>,
-        permit: Option<CallPermit<'_>>,
+        mut guard: CallGuard,
         place: &mut JobInHand,
     ) -> Result<Answer, JobEnd> {
         let (job, claim) = (call.job, call.claim);
-        let (entry, mut capacity) = CallPermit::into_parts(permit);
         // The rest of the lease must suffice for the call.
         let latest = (Instant::now() + PATIENCE).min(call.until - call.margin - CALL_MARGIN);
-        let is_free = match &mut capacity {
-            Some(capacity) => capacity.await_slot(latest.into()).await,
-            None => true,
-        };
-        if !is_free || !place.start_call(latest).await {
-            drop(capacity);
-            return Err(detours::give_back(&self.ledger, job, claim).await);
+        if !guard.start(place, latest.into()).await {
+            drop(guard);
+            return Err(return_claim(&self.ledger, job, claim).await);
         }
-        if let Some(capacity) = &mut capacity {
-            capacity.start_call();
-        }
-        let becomes_long = async {
-            place.leave_lane_after(self.lease / LONG, job.envelope.app).await;
-            let _long = capacity.as_ref().map(CallCapacity::become_long);
-            pending::<Infallible>().await
-        };
         let made = tokio::select! {
-            made = call.make(entry) => made,
-            never = becomes_long => match never {},
+            made = call.make() => made,
+            never = guard.leave_lane_after(self.lease / LONG, place, job.envelope.app) => match never {},
         };
-        place.end_call();
         match made {
-            Ok(answer) => Ok(answer),
+            Ok(MadeCall { answer, took }) => {
+                if let Some(took) = took {
+                    guard.report(&answer, took);
+                }
+                Ok(answer)
+            }
             Err(ClaimLost) => {
-                drop(capacity);
-                Err(detours::after_losing_the_claim(&self.ledger, job).await)
+                drop(guard);
+                Err(outcome::after_losing_the_claim(&self.ledger, job).await)
             }
         }
     }
@@ -328,7 +317,7 @@ impl<S: ChannelSender> Worker<S> {
         sabotage::reach(CrashPoint::BeforeSettle);
         let known_at = Instant::now();
         let settlement = tokio::select! {
-            settled = settle::record(&self.ledger, job, settlement) => settled?,
+            settled = outcome::record(&self.ledger, job, settlement) => settled?,
             () = self.stop.has_lasted(SETTLE_AFTER_STOP) => {
                 tracing::error!("the process is stopping, and the provider's answer could not be settled; the answer is lost");
                 return Err(JobEnd::Leave);

@@ -12,11 +12,9 @@ use service_kit::clock;
 use service_kit::metrics::{COPIES_IN_DOUBT, JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::deliveries::ledger::HeldClaim;
 
-use crate::gate::BreakerPermit;
 use crate::job::Job;
-use crate::lease::Lease;
+use crate::lease::{Lease, Stop};
 use crate::ledger_batches::LedgerBatches;
-use crate::stop::Stop;
 use crate::{Call, ChannelSender, Provider};
 
 /// Time for which calls may continue after the process starts to stop. The time that then remains is for settling the answers.
@@ -44,6 +42,13 @@ pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) margin: Duration,
 }
 
+/// Result of a call.
+pub(crate) struct MadeCall {
+    pub(crate) answer: Answer,
+    /// Duration of the call; None if the answer says nothing about the provider.
+    pub(crate) took: Option<Duration>,
+}
+
 /// Another worker has claimed the delivery, so no call was made.
 pub(crate) struct ClaimLost;
 
@@ -60,9 +65,15 @@ pub(crate) async fn prepare<S: ChannelSender>(sender: &S, job: &Job<'_>) -> Resu
     }
 }
 
+impl MadeCall {
+    fn unreported(outcome: Outcome, code: &str, message: &str) -> MadeCall {
+        MadeCall { answer: Answer::new(outcome, code, message), took: None }
+    }
+}
+
 impl<S: ChannelSender> ProviderCall<'_, S> {
     /// Calls the provider, unless the lease could end before the call does. Returns the answer with which to settle the attempt.
-    pub(crate) async fn make(self, entry: Option<BreakerPermit>) -> Result<Answer, ClaimLost> {
+    pub(crate) async fn make(self) -> Result<MadeCall, ClaimLost> {
         if !S::CHANNEL.is_repeatable() {
             match self.mark().await {
                 Ok(true) => {}
@@ -72,15 +83,15 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
                     // worker must settle the attempt.
                     tracing::warn!(%error, "cannot record the start of the call in the ledger; settling the attempt without calling the provider");
                     let message = "could not mark the call; the provider was not called";
-                    return Ok(Answer::new(Outcome::RETRY, "not_marked", message));
+                    return Ok(MadeCall::unreported(Outcome::RETRY, "not_marked", message));
                 }
             }
         }
         if Instant::now() + self.margin > self.until {
             let message = "too little time was left on the claim; the provider was not called";
-            return Ok(Answer::new(Outcome::RETRY, "too_late", message));
+            return Ok(MadeCall::unreported(Outcome::RETRY, "too_late", message));
         }
-        Ok(self.call_provider(entry).await)
+        Ok(self.call_provider().await)
     }
 
     /// Records in the ledger that the call starts. If the database fails, retries as long as enough time for the call is left.
@@ -97,7 +108,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
         }
     }
 
-    async fn call_provider(self, entry: Option<BreakerPermit>) -> Answer {
+    async fn call_provider(self) -> MadeCall {
         let began = Instant::now();
         let Job { lane, envelope, order, .. } = *self.job;
         let (app, send_id, now) = (envelope.app, envelope.send_id, clock::now());
@@ -116,7 +127,7 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
             answer = tokio::time::timeout(self.limit, call) => answer,
             never = lease.keep(self.ledger, self.claim, self.lease, self.stop) => match never {},
             () = self.stop.has_lasted(CALLS_AFTER_STOP) => {
-                return Answer::new(Outcome::Unknown, "stopped", "the process stopped before an answer came");
+                return MadeCall::unreported(Outcome::Unknown, "stopped", "the process stopped before an answer came");
             }
         };
         let took = began.elapsed();
@@ -133,13 +144,10 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
                     provider = self.provider.identifier,
                     "the call to the provider panicked; settling the attempt with an unknown outcome"
                 );
-                return Answer::new(Outcome::Unknown, "panic", "the call panicked");
+                return MadeCall::unreported(Outcome::Unknown, "panic", "the call panicked");
             }
             Err(_) => Answer::new(Outcome::Unknown, "timeout", "no answer in time"),
         };
-        if let Some(entry) = entry {
-            entry.report(&answer, took);
-        }
-        answer
+        MadeCall { answer, took: Some(took) }
     }
 }

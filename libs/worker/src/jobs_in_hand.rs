@@ -3,15 +3,15 @@
 //! Only some of them are attempts in progress: settling an attempt waits for the disk, and meanwhile its place is used for the
 //! next attempt. Batches of claims and settlements therefore grow with the load, while the number of concurrent calls stays.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use domain::AppId;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout, timeout_at};
 
-use crate::long_calls::{LongCall, LongCalls, Size};
-use crate::pace::{AHEAD, Pace};
+use crate::slots::{AHEAD, Pace};
 
 /// Jobs in hand for each concurrent call.
 const PER_CALL: usize = 16;
@@ -19,6 +19,8 @@ const PER_CALL: usize = 16;
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 /// Size of the jobs with long calls, in bytes. They are not counted in `MAX_BYTES`.
 const MAX_LONG_BYTES: usize = 32 * 1024 * 1024;
+/// Part of the room that one app may use: a quarter.
+const PARTS: usize = 4;
 /// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
 const GATHERING: Duration = Duration::from_millis(1);
 
@@ -54,7 +56,6 @@ pub(crate) struct JobInHand {
     is_attempted: bool,
     /// The attempt in progress and its start.
     attempt: Option<(OwnedSemaphorePermit, Instant)>,
-    call: Option<OwnedSemaphorePermit>,
     /// Set if the job has left the lane because its call takes long. It is then not counted in [`Counts`].
     long_call: Option<LongCall>,
 }
@@ -95,7 +96,7 @@ impl JobsInHand {
             counts.bytes += bytes;
         });
         let shared = Arc::clone(&self.shared);
-        JobInHand { shared, bytes, is_attempted: true, attempt: None, call: None, long_call: None }
+        JobInHand { shared, bytes, is_attempted: true, attempt: None, long_call: None }
     }
 
     /// Maximum number of attempts. Only some of them call their providers at the same time; while attempts are short, others are
@@ -121,19 +122,13 @@ impl JobInHand {
         self.attempt = permit.map(|permit| (permit, Instant::now()));
     }
 
-    /// Waits until one of the lane's calls may start, at most until `latest`. Returns false if it may not.
-    pub(crate) async fn start_call(&mut self, latest: Instant) -> bool {
-        let permit = timeout_at(latest.into(), Arc::clone(&self.shared.calls).acquire_owned()).await;
-        self.call = permit.ok().and_then(Result::ok);
-        self.call.is_some()
+    /// Waits until one of the lane's calls may start, at most until `latest`. Returns None if it may not.
+    pub(crate) async fn call_of_lane(&self, latest: tokio::time::Instant) -> Option<OwnedSemaphorePermit> {
+        let permit = timeout_at(latest, Arc::clone(&self.shared.calls).acquire_owned()).await;
+        permit.ok().and_then(Result::ok)
     }
 
-    /// Ends the call of this job, so that another can start.
-    pub(crate) fn end_call(&mut self) {
-        self.call = None;
-    }
-
-    /// Leaves the places of this job and its call to others, after `long` and as soon as there is room for a further long call of
+    /// Leaves the place of this job to others, after `long` and as soon as there is room for a further long call of
     /// the app.
     pub(crate) async fn leave_lane_after(&mut self, long: Duration, app: AppId) {
         while self.long_call.is_none() {
@@ -141,7 +136,6 @@ impl JobInHand {
             self.long_call = LongCalls::add(&self.shared.long_calls, app, self.bytes);
         }
         self.end_attempt();
-        self.end_call();
         self.shared.counts.send_modify(|counts| counts.remove_job(self.bytes));
     }
 
@@ -170,6 +164,76 @@ impl Counts {
     fn remove_job(&mut self, bytes: usize) {
         self.jobs -= 1;
         self.bytes -= bytes;
+    }
+}
+
+/// Room for the calls of one lane that take long, such as those to a mail server that answers after minutes. A long call leaves the place
+/// of its job and its call in the lane to others, so a slow provider of one app delays no other app. Each app has a part of the room. If
+/// the part is used up, the call keeps its place in the lane.
+#[derive(Debug)]
+struct LongCalls {
+    most: Size,
+    apps: Mutex<HashMap<AppId, Size>>,
+}
+
+/// Number and size of jobs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Size {
+    jobs: usize,
+    bytes: usize,
+}
+
+/// A long call. Dropping it releases its place.
+#[derive(Debug)]
+struct LongCall {
+    room: Arc<LongCalls>,
+    app: AppId,
+    bytes: usize,
+}
+
+impl LongCalls {
+    fn new(most: Size) -> LongCalls {
+        LongCalls { most, apps: Mutex::default() }
+    }
+
+    /// Adds the call of a job of this size. Returns None if the app has no place left.
+    fn add(room: &Arc<LongCalls>, app: AppId, bytes: usize) -> Option<LongCall> {
+        let mut apps = room.apps();
+        let total = apps.values().fold(Size::default(), |total, of_app| total.plus(*of_app));
+        let of_app = apps.get(&app).copied().unwrap_or_default();
+        let one = Size { jobs: 1, bytes };
+        if !total.plus(one).is_within(room.most, 1) || !of_app.plus(one).is_within(room.most, PARTS) {
+            return None;
+        }
+        apps.insert(app, of_app.plus(one));
+        Some(LongCall { room: Arc::clone(room), app, bytes })
+    }
+
+    fn apps(&self) -> MutexGuard<'_, HashMap<AppId, Size>> {
+        self.apps.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Size {
+    fn plus(self, other: Size) -> Size {
+        Size { jobs: self.jobs + other.jobs, bytes: self.bytes + other.bytes }
+    }
+
+    /// Returns true if this fits into one of so many parts of `most`.
+    fn is_within(self, most: Size, parts: usize) -> bool {
+        self.jobs <= most.jobs / parts && self.bytes <= most.bytes / parts
+    }
+}
+
+impl Drop for LongCall {
+    fn drop(&mut self) {
+        let mut apps = self.room.apps();
+        if let Some(of_app) = apps.get_mut(&self.app) {
+            *of_app = Size { jobs: of_app.jobs - 1, bytes: of_app.bytes - self.bytes };
+            if of_app.jobs == 0 {
+                apps.remove(&self.app);
+            }
+        }
     }
 }
 
@@ -205,8 +269,8 @@ mod tests {
         let mut start = async |bytes, app| {
             let mut job = jobs.add(bytes);
             job.start_attempt().await;
-            assert!(job.start_call(Instant::now()).await);
-            assert_eq!(jobs.free_slots().now_or_never(), None);
+            let call = job.call_of_lane(Instant::now().into()).await;
+            assert!(call.is_some() && jobs.free_slots().now_or_never().is_none());
             let has_left = timeout(LONG * 10, job.leave_lane_after(LONG, AppId(app))).await.is_ok();
             held.push(job);
             has_left
@@ -280,5 +344,21 @@ mod tests {
         assert_eq!(slots.await, 1);
         held.truncate(24);
         assert_eq!(jobs.free_slots().now_or_never(), Some(8));
+    }
+
+    #[test]
+    fn one_app_gets_a_quarter_of_the_room_and_all_apps_the_whole() {
+        let room = Arc::new(LongCalls::new(Size { jobs: 8, bytes: 800 }));
+        let add = |app, bytes| LongCalls::add(&room, AppId(app), bytes);
+        let mut held = vec![add(1, 1).unwrap(), add(1, 1).unwrap()];
+        assert!(add(1, 1).is_none(), "two of eight calls");
+        held.push(add(2, 200).unwrap());
+        assert!(add(2, 1).is_none(), "200 of 800 bytes");
+        for app in 3..8 {
+            held.push(add(app, 1).unwrap());
+        }
+        assert!(add(8, 1).is_none(), "the room is full");
+        drop(held);
+        assert!(room.apps().is_empty(), "finished calls leave no state");
     }
 }

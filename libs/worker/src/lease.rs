@@ -1,17 +1,19 @@
-//! The lease of a claim during a call. The worker renews it, so a call may last longer than a lease.
+//! The time that a call may take: the lease of its claim, which the worker renews, so a call may last longer than a lease; and the time
+//! that is left after the process begins to stop.
 
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::task::Poll;
 use std::time::Duration;
 
+use service_kit::Tasks;
 use store::deliveries::ledger::HeldClaim;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 
 use crate::ledger_batches::LedgerBatches;
-use crate::stop::Stop;
 
 /// Renewals per lease. Two may fail before the lease ends.
 const RENEWALS: u32 = 3;
@@ -118,10 +120,38 @@ impl Lease {
     }
 }
 
+/// The time since which the process has been stopping.
+pub(crate) struct Stop {
+    tasks: Tasks,
+    /// Time at which a job first noticed that the process is stopping.
+    since: OnceLock<Instant>,
+}
+
+impl Stop {
+    pub(crate) fn new(tasks: &Tasks) -> Stop {
+        Stop { tasks: tasks.clone(), since: OnceLock::new() }
+    }
+
+    pub(crate) fn has_begun(&self) -> bool {
+        self.tasks.token().is_cancelled()
+    }
+
+    /// Waits until the process begins to stop.
+    pub(crate) async fn begins(&self) {
+        self.tasks.stopping().await;
+    }
+
+    /// Waits until the process has been stopping for `grace`.
+    pub(crate) async fn has_lasted(&self, grace: Duration) {
+        self.begins().await;
+        let since = *self.since.get_or_init(Instant::now);
+        sleep_until(since + grace).await;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use tokio::time::sleep_until;
 
     use super::*;
 

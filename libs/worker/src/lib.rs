@@ -7,28 +7,21 @@
 
 mod admission;
 mod attempt;
+mod budget;
 mod call;
-mod call_slots;
-mod detours;
 pub mod exchange;
-mod gate;
 mod job;
 mod jobs_in_hand;
 mod lane;
 mod lease;
 mod ledger_batches;
-mod long_calls;
-mod open_providers;
 pub mod outbound;
-mod outcome_events;
-mod pace;
+mod outcome;
 mod provider;
 mod provider_kind;
 mod rate;
-mod refusals;
-mod settle;
 mod shares;
-mod stop;
+mod slots;
 pub mod verdict;
 
 use std::sync::Arc;
@@ -40,12 +33,12 @@ use domain::{Answer, AppId, Channel, Lane, SendId, Timestamp};
 use service_kit::Context;
 
 pub use lease::Lease;
-pub use open_providers::OpenProviders;
 pub use outbound::Outbound;
 pub use provider::{Provider, ProviderVersion, open_secrets};
-pub use provider_kind::{Attempt, ChannelKind, ChannelResources, Kind, Probe, ProviderKind, probe, unusable};
-pub use refusals::Refusals;
-pub use verdict::Verdict;
+pub use provider_kind::{
+    Attempt, ChannelKind, ChannelResources, Kind, OpenProviders, Probe, ProviderKind, probe, unusable,
+};
+pub use verdict::{Refusals, Verdict};
 
 /// Code of one channel: makes the attempts of its deliveries.
 pub trait ChannelSender: Send + Sync + 'static {

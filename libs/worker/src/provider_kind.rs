@@ -1,17 +1,25 @@
 //! Kinds of providers. A kind is one type that implements the parsing of settings, the call and the probe. A channel lists its
-//! kinds once, and its worker and the command line both use this list.
+//! kinds once, and its worker and the command line both use this list. [`OpenProviders`] keeps the parsed settings of providers in use.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::MasterKey;
 use domain::problem::joined;
-use domain::{Answer, Outcome, Problem, Timestamp};
+use domain::{Answer, Channel, Outcome, Problem, Timestamp};
 use futures_util::future::BoxFuture;
+use moka::future::Cache;
 use serde_json::Value;
 use store::Store;
 
 use crate::exchange::Caller;
+use crate::provider::ProviderVersion;
 use crate::{Call, Outbound, Provider};
+
+/// Time after which the settings of an unused provider are dropped.
+const IDLE: Duration = Duration::from_secs(600);
+/// Maximum number of providers whose settings are kept.
+const MAX_PROVIDERS: u64 = 10_000;
 
 /// The part of a channel that its kinds of providers share, such as connections and limits.
 pub trait ChannelResources: Send + Sync + 'static {
@@ -163,7 +171,7 @@ pub fn unusable(problems: &[Problem]) -> Answer {
 }
 
 /// Finds a kind by its name. If the kind is unknown, returns an answer that pauses the provider.
-pub(crate) fn find<'a, K: Kind + ?Sized>(kinds: &[&'a K], name: &str) -> Result<&'a K, Answer> {
+fn find<'a, K: Kind + ?Sized>(kinds: &[&'a K], name: &str) -> Result<&'a K, Answer> {
     kinds.iter().copied().find(|kind| kind.name() == name).ok_or_else(|| {
         let known: Vec<_> = kinds.iter().map(|kind| kind.name()).collect();
         let message =
@@ -216,5 +224,58 @@ impl<K: ProviderKind> OpenProvider<K::Resources> for ParsedProvider<K> {
 
     fn send<'p, 'a: 'p>(&'p self, attempt: Attempt<'a, K::Resources>) -> BoxFuture<'p, Answer> {
         Box::pin(K::send(attempt, &self.0))
+    }
+}
+
+/// Cache of a channel's providers. Each version of a provider's settings is parsed once. Clones share the cache.
+pub struct OpenProviders<C: ChannelResources> {
+    kinds: &'static [&'static dyn ChannelKind<C>],
+    known: Cache<ProviderVersion, Arc<dyn OpenProvider<C>>>,
+}
+
+impl<C: ChannelResources> OpenProviders<C> {
+    /// Creates a cache of providers of these kinds.
+    #[must_use]
+    pub fn new(kinds: &'static [&'static dyn ChannelKind<C>]) -> OpenProviders<C> {
+        OpenProviders {
+            kinds,
+            known: Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build(),
+        }
+    }
+
+    /// Returns the maximum duration of a call to a provider of this kind, see
+    /// [`ProviderKind::LONGEST_CALL`].
+    #[must_use]
+    pub fn longest_call(&self, kind: &str) -> Option<Duration> {
+        self.kinds.iter().find(|known| known.name() == kind)?.longest_call()
+    }
+
+    /// Makes one attempt through the provider of the call. If the provider's settings cannot be parsed, returns an answer that
+    /// pauses the provider. If the message must not be sent twice (SMS) and an earlier call may have been accepted
+    /// (`route.keyed`), calls the provider only if it de-duplicates.
+    pub async fn send(&self, attempt: Attempt<'_, C>) -> Answer {
+        let provider = match self.open(attempt.call.provider).await {
+            Ok(provider) => provider,
+            Err(unusable) => return unusable,
+        };
+        let job = attempt.call.job;
+        if Channel::ONCE.contains(&job.channel) && job.route.keyed && !provider.deduplicates() {
+            let message = "the provider may have accepted the message and is no longer idempotent: it was not called again";
+            return Answer::new(Outcome::Unknown, "provider_changed", message);
+        }
+        provider.send(attempt).await
+    }
+
+    async fn open(&self, provider: &Provider) -> Result<Arc<dyn OpenProvider<C>>, Answer> {
+        let kind = find(self.kinds, &provider.kind)?;
+        let opening = async { kind.open(&provider.settings).map(Arc::from) };
+        let opened = self.known.try_get_with(ProviderVersion::of(provider), opening).await;
+        opened.map_err(|problems| unusable(&problems))
+    }
+}
+
+impl<C: ChannelResources> Clone for OpenProviders<C> {
+    fn clone(&self) -> Self {
+        OpenProviders { kinds: self.kinds, known: self.known.clone() }
     }
 }

@@ -1,21 +1,17 @@
-//! Shares of a provider's concurrent calls. They prevent one user, or one host that targets name, from using all calls.
+//! Shares of a provider's concurrent calls in one lane. They prevent one user, or one host that targets name, from using all calls.
 
 use std::collections::HashMap;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use domain::UserNumber;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
-use crate::call_slots::{CallSlot, CallSlots};
+use crate::slots::{Slot, Slots, pause};
 
-/// Minimum pause before a delivery is retried because the share of its user or host was used up.
-const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum length of this pause. The pause grows with the number of deliveries that found the share used up.
-const LONGEST_PAUSE: Duration = Duration::from_secs(20);
-/// Time for which a delivery waits for its host while calls to the host are under way. Most calls end earlier.
-const HOST_PATIENCE: Duration = Duration::from_millis(100);
+/// Minimum and maximum pause before a delivery is retried because the share of its user or host was used up. The pause grows with
+/// the number of deliveries that found the share used up.
+const PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(20)];
 
 /// Calls to one provider in one lane that are in progress or wait for their host, counted by user and by host.
 #[derive(Debug)]
@@ -24,7 +20,7 @@ pub(crate) struct Shares {
     of_host: usize,
     of_unproven: usize,
     users: Mutex<HashMap<UserNumber, UserShare>>,
-    hosts: Mutex<HashMap<Host, Arc<HostShare>>>,
+    hosts: Mutex<HashMap<Host, Arc<Slots>>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,38 +38,12 @@ struct UserShare {
     turned_away: usize,
 }
 
-#[derive(Debug)]
-struct HostShare {
-    slots: CallSlots,
-    progress: Mutex<Progress>,
-}
-
-#[derive(Debug, Default)]
-struct Progress {
-    /// Number of calls that have started and not ended.
-    under_way: usize,
-    /// Time since which there has always been such a call.
-    called_since: Option<Instant>,
-    /// True if a claimed delivery has waited for a call for too long, and no call has ended since.
-    is_slow: bool,
-    /// Number of deliveries that were refused since the share was last available.
-    turned_away: usize,
-}
-
-/// A reserved call. Dropping it releases the call.
+/// A call that is counted for its user and its host, if any. Dropping it releases both.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
     user: UserNumber,
-    host: Option<ReservedHost>,
-}
-
-#[derive(Debug)]
-struct ReservedHost {
-    host: Host,
-    share: Arc<HostShare>,
-    slot: Option<CallSlot>,
-    is_called: bool,
+    host: Option<(Host, Slot)>,
 }
 
 impl Shares {
@@ -105,17 +75,12 @@ impl Shares {
         let mut share = Shares::take_for_user(shares, user)?;
         if let Some((name, is_proven)) = host {
             let host = if is_proven { Host::Proven(name.to_owned()) } else { Host::Unproven };
-            let of_host = shares.of_host(&host);
-            let reserved = ReservedHost { host, share: of_host, slot: None, is_called: false };
-            let reserved = share.host.insert(reserved);
-            let may_claim_ahead = may_claim_ahead && is_proven && !reserved.share.progress().is_slow;
-            let Some(slot) = reserved.share.reserve(may_claim_ahead, latest).await else {
-                return Err(reserved.share.turn_away(shares.most(&reserved.host)));
-            };
-            if !slot.is_ahead() {
-                reserved.share.progress().turned_away = 0;
+            let slot = Slot::of(&shares.of_host(&host));
+            let (_, slot) = share.host.insert((host, slot));
+            let may_claim_ahead = may_claim_ahead && is_proven && !slot.slots().is_slow();
+            if !slot.reserve_until(latest, may_claim_ahead).await {
+                return Err(slot.slots().turn_away(PAUSE));
             }
-            reserved.slot = Some(slot);
         }
         Ok(share)
     }
@@ -125,107 +90,43 @@ impl Shares {
         let of_user = users.entry(user).or_default();
         if of_user.under_way >= shares.of_user {
             of_user.turned_away += 1;
-            return Err(pause(of_user.turned_away, shares.of_user));
+            return Err(pause(of_user.turned_away, shares.of_user, PAUSE));
         }
         *of_user = UserShare { under_way: of_user.under_way + 1, turned_away: 0 };
         drop(users);
         Ok(Share { shares: Arc::clone(shares), user, host: None })
     }
 
-    fn most(&self, host: &Host) -> usize {
-        match host {
+    fn of_host(&self, host: &Host) -> Arc<Slots> {
+        let most = match host {
             Host::Proven(_) => self.of_host,
             Host::Unproven => self.of_unproven,
-        }
-    }
-
-    fn of_host(&self, host: &Host) -> Arc<HostShare> {
-        let mut hosts = locked(&self.hosts);
-        if let Some(of_host) = hosts.get(host) {
-            return Arc::clone(of_host);
-        }
-        let slots = CallSlots::new(self.most(host));
-        let of_host = Arc::new(HostShare { slots, progress: Mutex::default() });
-        hosts.insert(host.clone(), Arc::clone(&of_host));
-        of_host
-    }
-}
-
-impl HostShare {
-    /// Reserves a call as [`Shares::take`] does.
-    async fn reserve(&self, may_claim_ahead: bool, latest: Instant) -> Option<CallSlot> {
-        let mut reserving = pin!(self.slots.reserve(may_claim_ahead));
-        let mut until = latest.min(Instant::now() + HOST_PATIENCE);
-        loop {
-            if let Ok(reserved) = timeout_at(until, &mut reserving).await {
-                return reserved;
-            }
-            let now = Instant::now();
-            let next = self.progress().called_since.unwrap_or(now) + HOST_PATIENCE;
-            if until >= latest || next <= now {
-                return None;
-            }
-            until = next.min(latest);
-        }
-    }
-
-    /// Counts a delivery that is refused, and returns its pause.
-    fn turn_away(&self, most: usize) -> Duration {
-        let mut progress = self.progress();
-        progress.turned_away += 1;
-        pause(progress.turned_away, most)
-    }
-
-    fn begin_call(&self) {
-        let mut progress = self.progress();
-        progress.under_way += 1;
-        progress.called_since.get_or_insert_with(Instant::now);
-    }
-
-    fn end_call(&self) {
-        let mut progress = self.progress();
-        progress.is_slow = false;
-        progress.under_way -= 1;
-        if progress.under_way == 0 {
-            progress.called_since = None;
-        }
-    }
-
-    fn progress(&self) -> MutexGuard<'_, Progress> {
-        locked(&self.progress)
+        };
+        Arc::clone(locked(&self.hosts).entry(host.clone()).or_insert_with(|| Slots::new(most)))
     }
 }
 
 impl Share {
     /// Returns true if the call has to wait for others to the same host.
     pub(crate) fn is_ahead(&self) -> bool {
-        self.host.as_ref().and_then(|reserved| reserved.slot.as_ref()).is_some_and(CallSlot::is_ahead)
+        self.host.as_ref().is_some_and(|(_, slot)| slot.is_ahead())
     }
 
     /// Waits until the host may be called, at most until `latest`. Returns false if the host has become too slow. Then no delivery is
     /// claimed ahead for it until one of its calls ends.
-    pub(crate) async fn await_host(&mut self, latest: Instant) -> bool {
-        let Some(ReservedHost { share, slot: Some(slot), .. }) = &mut self.host else { return true };
-        let may_start = slot.start(latest).await;
-        if !may_start {
-            share.progress().is_slow = true;
+    pub(crate) async fn start(&mut self, latest: Instant) -> bool {
+        match &mut self.host {
+            Some((_, slot)) => slot.start(latest).await,
+            None => true,
         }
-        may_start
     }
 
     /// Records that the reserved call starts.
-    pub(crate) fn start_call(&mut self) {
-        if let Some(reserved) = &mut self.host {
-            reserved.is_called = true;
-            reserved.share.begin_call();
+    pub(crate) fn begin_call(&mut self) {
+        if let Some((_, slot)) = &mut self.host {
+            slot.begin_call();
         }
     }
-}
-
-/// The pause of a delivery that was refused as one of `turned_away`, if the share has `most` calls.
-fn pause(turned_away: usize, most: usize) -> Duration {
-    let rounds = u32::try_from(turned_away.div_ceil(most)).unwrap_or(u32::MAX);
-    PAUSE.saturating_mul(rounds).min(LONGEST_PAUSE)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -234,13 +135,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        if let Some(ReservedHost { host, share, slot, is_called }) = self.host.take() {
+        if let Some((host, slot)) = self.host.take() {
             drop(slot);
-            if is_called {
-                share.end_call();
-            }
             let mut hosts = locked(&self.shares.hosts);
-            drop(share);
             if hosts.get(&host).is_some_and(|unused| Arc::strong_count(unused) == 1) {
                 hosts.remove(&host);
             }
@@ -261,7 +158,9 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::pace::AHEAD;
+    use tokio::time::timeout_at;
+
+    use crate::slots::{AHEAD, HOST_PATIENCE};
 
     const MALLORY: UserNumber = UserNumber(0);
     const BOB: UserNumber = UserNumber(1);
@@ -294,7 +193,7 @@ mod tests {
         for _ in 0..6 {
             held.push(take(&shares, MALLORY, None).await.unwrap());
         }
-        assert_eq!(take(&shares, MALLORY, None).await.unwrap_err(), PAUSE);
+        assert_eq!(take(&shares, MALLORY, None).await.unwrap_err(), PAUSE[0]);
         assert!(take(&shares, BOB, None).await.is_ok());
         drop(held);
         assert!(take(&shares, MALLORY, None).await.is_ok());
@@ -321,7 +220,7 @@ mod tests {
         for _ in 0..100 {
             pauses.push(take(&shares, MALLORY, None).await.unwrap_err());
         }
-        assert!(pauses.is_sorted() && pauses[0] == PAUSE && pauses[99] == LONGEST_PAUSE);
+        assert!(pauses.is_sorted() && pauses[0] == PAUSE[0] && pauses[99] == PAUSE[1]);
     }
 
     #[tokio::test]
@@ -340,7 +239,7 @@ mod tests {
         assert!(waiting[2].as_mut().now_or_never().is_none(), "the first in the queue gets the call");
         let share = waiting.remove(0).await.unwrap();
         drop(waiting);
-        assert_eq!(take(&shares, UserNumber(8), host).await.unwrap_err(), PAUSE);
+        assert_eq!(take(&shares, UserNumber(8), host).await.unwrap_err(), PAUSE[0]);
         drop((share, held));
         assert!(is_idle(&shares), "finished calls leave no state");
     }
@@ -358,17 +257,17 @@ mod tests {
         }
         let waiting: Vec<bool> = held.iter().map(Share::is_ahead).collect();
         assert_eq!(waiting.iter().filter(|is_ahead| !**is_ahead).count(), 3);
-        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE);
+        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE[0]);
         let mut last = held.pop().unwrap();
-        assert!(!last.await_host(Instant::now()).await, "every call is taken");
+        assert!(!last.start(Instant::now()).await, "every call is taken");
         held.pop();
-        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE, "no further claim is ahead of a slow host");
-        held[0].start_call();
+        assert_eq!(ahead(99, host).await.unwrap_err(), PAUSE[0], "no further claim is ahead of a slow host");
+        held[0].begin_call();
         held.remove(0);
         let next = [ahead(99, host).await.unwrap(), ahead(98, host).await.unwrap()];
         assert_eq!(next.each_ref().map(Share::is_ahead), [false, true], "a call has ended");
         held.truncate(1);
-        assert!(last.await_host(Instant::now()).await && !last.is_ahead());
+        assert!(last.start(Instant::now()).await && !last.is_ahead());
         drop((last, held, next));
 
         let unproven = ("https://nx.example", false);
@@ -386,13 +285,13 @@ mod tests {
         let (began, second) = (Instant::now(), Duration::from_secs(1));
         let mut waiting = Box::pin(Shares::take(&shares, UserNumber(9), host, false, began + second));
         assert!(timeout_at(began + HOST_PATIENCE * 5, &mut waiting).await.is_err(), "no call has started");
-        held[0].start_call();
-        assert_eq!(waiting.await.unwrap_err(), PAUSE);
+        held[0].begin_call();
+        assert_eq!(waiting.await.unwrap_err(), PAUSE[0]);
         assert_eq!(began.elapsed(), HOST_PATIENCE * 6, "the call takes long");
         drop(held.remove(0));
         let next = take(&shares, UserNumber(7), host).await.unwrap();
         let until = Instant::now() + second;
-        assert_eq!(Shares::take(&shares, UserNumber(8), host, false, until).await.unwrap_err(), PAUSE);
+        assert_eq!(Shares::take(&shares, UserNumber(8), host, false, until).await.unwrap_err(), PAUSE[0]);
         assert_eq!(Instant::now(), until, "no call started in time");
         drop((next, held));
         assert!(is_idle(&shares), "finished calls leave no state");

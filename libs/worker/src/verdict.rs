@@ -1,15 +1,22 @@
-//! Classes of providers' answers. Each channel has a table that maps statuses and codes to classes; [`row`] searches it.
+//! Classes of providers' answers. Each channel has a table that maps statuses and codes to classes; [`row`] searches it. [`Refusals`]
+//! finds out who is at fault if a provider refuses a target for an ambiguous reason.
 
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::excerpt::excerpt;
 use domain::outcome::{RetryLimit, TargetDeath};
-use domain::{Outcome, Timestamp};
+use domain::{Outcome, Timestamp, UserNumber};
 
 /// Maximum length of a provider's message in the records, in bytes.
 const LONGEST_MESSAGE: usize = 500;
 /// Minimum length of a text to hide, in bytes. A shorter text can occur in any message by chance.
 const SHORTEST_HIDDEN: usize = 4;
+/// Number of most recent users that are considered.
+const WINDOW: usize = 100;
+/// Minimum number of users whose targets must have been refused before the provider counts as being at fault.
+const FEWEST: usize = 5;
 
 /// Class of a provider's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +118,26 @@ fn without(text: &str, secret: &str) -> String {
     shown
 }
 
+/// The users of recent calls. A provider that recently refused the targets of many of them is at fault, otherwise the target. The flag
+/// is true if the latest call for the user was refused for an ambiguous reason.
+#[derive(Debug, Default)]
+pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
+
+impl Refusals {
+    /// Records a call for a user. Returns true if the call was refused and the provider is probably at fault: among the last
+    /// 100 users, at least 5 and more than a fifth were refused. Each user counts once, regardless of the number of targets.
+    pub fn too_many_with(&self, user: UserNumber, is_refused: bool) -> bool {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        last.retain(|(known, _)| *known != user);
+        if last.len() == WINDOW {
+            last.pop_front();
+        }
+        last.push_back((user, is_refused));
+        let refused = last.iter().filter(|(_, is_refused)| *is_refused).count();
+        is_refused && refused >= FEWEST && refused * 5 > last.len()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -146,5 +173,29 @@ mod tests {
         let waits = |after| Outcome::Retry { after: Some(after), limit: None };
         assert_eq!(Verdict::RetryAfter(usual).outcome(AnswerDetails::default()), waits(usual));
         assert_eq!(Verdict::RetryAfter(usual).outcome(hints), waits(asked));
+    }
+
+    #[test]
+    fn more_than_a_fifth_of_the_last_users_is_too_many() {
+        let sends = Refusals::default();
+        let mut users = (0..).map(UserNumber);
+        let mut note = |is_refused| sends.too_many_with(users.next().unwrap_or(UserNumber(0)), is_refused);
+        assert!((0..80).all(|_| !note(false)));
+        assert!((0..20).all(|_| !note(true)), "refusals for a fifth of the users do not prove a problem");
+        assert!(note(true), "refusals for more than a fifth of the users prove a problem");
+        assert!(!note(false), "a sent message is not a refusal");
+    }
+
+    #[test]
+    fn a_few_prove_nothing() {
+        let sends = Refusals::default();
+        let judged: Vec<bool> = (0..6).map(|number| sends.too_many_with(UserNumber(number), true)).collect();
+        assert_eq!(judged, [false, false, false, false, true, true]);
+    }
+
+    #[test]
+    fn refused_targets_of_one_user_are_never_too_many() {
+        let sends = Refusals::default();
+        assert!((0..1_000).all(|_| !sends.too_many_with(UserNumber(7), true)));
     }
 }

@@ -1,4 +1,5 @@
-//! Publishes the outcomes of attempts.
+//! The outcome of an attempt: its record in the ledger, and the events that report it. The provider's answer exists only in this process, so
+//! it is recorded as far as PostgreSQL accepts it.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,16 @@ use sabotage::CrashPoint;
 use service_kit::append::NewEvent;
 use service_kit::clock;
 use store::deliveries::ledger::DeliveryState;
+use store::deliveries::settlement::Settlement;
 use uuid::Uuid;
 
 use crate::job::{Job, JobEnd};
 use crate::ledger_batches::LedgerBatches;
+
+/// Pause between two tries to settle an attempt.
+const SETTLE_PAUSE: Duration = Duration::from_millis(500);
+/// Age of a known state from which it is read again. A receipt may have changed it, for example while the process was paused.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// State of a delivery after an attempt.
 #[derive(Clone, Debug)]
@@ -24,8 +31,81 @@ pub(crate) struct SettledOutcome {
     pub(crate) known_at: Instant,
 }
 
-/// Age of a known state from which it is read again. A receipt may have changed it, for example while the process was paused.
-const FRESH: Duration = Duration::from_secs(1);
+/// Records the outcome. If PostgreSQL rejects the provider's answer, records it without the provider's text. If PostgreSQL
+/// rejects that too, records only the status. Otherwise the job would be retried and the provider called again, only because
+/// PostgreSQL cannot store a text. While the database is unavailable, retries without a limit. Returns the recorded settlement.
+pub(crate) async fn record(
+    ledger: &LedgerBatches,
+    job: &Job<'_>,
+    settlement: Settlement,
+) -> Result<Settlement, JobEnd> {
+    let mut settlement = settlement;
+    let mut settled = write(ledger, &settlement).await;
+    if let Err(refused) = &settled {
+        tracing::error!(
+            error = %refused,
+            "PostgreSQL rejected the provider's answer; recording it without the provider's text"
+        );
+        settlement = settlement.without_provider_text();
+        settled = write(ledger, &settlement).await;
+    }
+    if let Err(refused) = &settled {
+        tracing::error!(error = %refused, "PostgreSQL rejected the attempt; recording its status only");
+        settlement = settlement.status_only();
+        settled = ledger.store.deliveries().settle_status_only(&settlement).await;
+    }
+    match settled {
+        Ok(true) => Ok(settlement),
+        Ok(false) => Err(after_losing_the_claim(ledger, job).await),
+        Err(refused) => Err(park(job, &refused.to_string()).await),
+    }
+}
+
+/// Writes a settlement. Retries until the database has recorded or rejected it. Returns false if the claim is lost.
+async fn write(ledger: &LedgerBatches, settlement: &Settlement) -> Result<bool, store::Error> {
+    loop {
+        match ledger.settlements.call(settlement.clone()).await.flatten() {
+            Ok(held) => return Ok(held),
+            Err(error) if error.is_refused_data() => return Err(error),
+            Err(error) => tracing::warn!(%error, "cannot settle the delivery; trying again"),
+        }
+        tokio::time::sleep(SETTLE_PAUSE).await;
+    }
+}
+
+/// Parks a job whose provider was called but whose outcome cannot be recorded. A retry would call the provider again.
+async fn park(job: &Job<'_>, cause: &str) -> JobEnd {
+    loop {
+        match job.work_stream.park(job.delivered, job.owner(), cause).await {
+            Ok(()) => return JobEnd::Acknowledge,
+            Err(error) if error.is_refused_data() => return JobEnd::Failed(cause.to_owned()),
+            Err(error) => tracing::warn!(%error, "cannot park the delivery; trying again"),
+        }
+        tokio::time::sleep(SETTLE_PAUSE).await;
+    }
+}
+
+/// Handles a lost claim: another worker has settled the attempt, or has claimed the delivery and is still working, or has returned the
+/// claim.
+pub(crate) async fn after_losing_the_claim(ledger: &LedgerBatches, job: &Job<'_>) -> JobEnd {
+    let named = [(job.envelope.app, job.order.delivery_id)];
+    match ledger.store.deliveries().delivery_states(&named).await {
+        Ok(states) => match states.first() {
+            Some(state) if state.status.is_terminal() || state.attempt > job.order.attempt => {
+                return publish_again(ledger, job, state).await;
+            }
+            // Do not acknowledge the job: the other worker does that when it has settled the attempt or postponed the job.
+            _ => tracing::warn!("another worker has claimed the delivery; leaving it to that worker"),
+        },
+        Err(error) => {
+            tracing::warn!(
+                %error,
+                "cannot read the state of a delivery that another worker has claimed; leaving the delivery to that worker"
+            );
+        }
+    }
+    JobEnd::Leave
+}
 
 /// Publishes the recorded outcome of the job's attempt again. The worker that settled the attempt may have stopped before it
 /// published the outcome.

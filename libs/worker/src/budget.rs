@@ -1,0 +1,377 @@
+//! Budget of the calls to a provider: its circuit breaker, its rate limit, and its concurrent calls, of which one user, or one host that
+//! the target names, gets only a part. A [`CallGuard`] holds what one call takes up.
+
+use std::convert::Infallible;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use domain::breaker::Breaker;
+use domain::health::Health;
+use domain::outcome::Blame;
+use domain::{Answer, AppId, Channel, Lane, Outcome, Timestamp, UserNumber};
+use metrics::gauge;
+use moka::future::Cache;
+use service_kit::clock;
+use service_kit::metrics::PROVIDER_BREAKER;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep, timeout_at};
+
+use crate::job::Job;
+use crate::jobs_in_hand::JobInHand;
+use crate::provider::UsableProvider;
+use crate::rate::Rate;
+use crate::shares::{Share, Shares};
+use crate::slots::{Pace, Slot, Slots};
+
+/// Maximum number of providers whose state is kept.
+const MAX_PROVIDERS: u64 = 10_000;
+/// Maximum number of hosts whose health is kept. Targets name these hosts. A host without kept health counts as healthy.
+const MAX_HOSTS: u64 = 10_000;
+/// Time after which the state of an unused provider or host is dropped.
+const IDLE: Duration = Duration::from_secs(3_600);
+/// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
+/// the lane's slots for concurrent jobs.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
+/// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
+const BUSY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Budgets of the providers that this process calls.
+pub(crate) struct CallBudgets {
+    channel: Channel,
+    /// Number of concurrent calls to one provider in one lane.
+    calls: usize,
+    /// Limits by app, provider and version of the settings. The version is part of the key because failures with an old
+    /// credential say nothing about a new one.
+    known: Cache<(AppId, String, i64), Arc<ProviderLimits>>,
+    /// Health of the hosts that targets name, separately for each provider.
+    hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
+}
+
+/// State of the limits on the calls to one provider.
+struct ProviderLimits {
+    channel: Channel,
+    app: AppId,
+    identifier: String,
+    health: Mutex<Health>,
+    rate: Option<Rate>,
+    pace: Pace,
+    /// Slots for concurrent calls, per lane.
+    slots: [Arc<Slots>; 2],
+    /// Concurrent calls by user and host, per lane.
+    shares: [Arc<Shares>; 2],
+}
+
+/// Budget of one delivery's call: that of a provider, of the host that the target names, if any, of the user, and of the lane.
+pub(crate) struct CallBudget {
+    limits: Arc<ProviderLimits>,
+    host: Option<(String, Arc<Mutex<Health>>)>,
+    user: UserNumber,
+    lane: Lane,
+}
+
+/// Reason why a call may not start now.
+pub(crate) struct Refusal {
+    /// Earliest time of the next try.
+    pub(crate) at: Timestamp,
+    /// Cause, for the metrics.
+    pub(crate) cause: &'static str,
+}
+
+/// What one call takes up of its budget. Dropping it releases everything. If the guard is dropped without a report, the call counts as
+/// not made. The default guard is that of a call without admission, which takes up only a call of its lane.
+#[derive(Default)]
+pub(crate) struct CallGuard {
+    /// The call is registered with the breakers. None after the report.
+    budget: Option<Arc<CallBudget>>,
+    /// Reserved before the claim.
+    reserved: Option<(Slot, Share)>,
+    /// One of the lane's calls, after the start.
+    lane: Option<OwnedSemaphorePermit>,
+}
+
+impl CallBudgets {
+    /// Each provider may use three quarters of a lane's concurrent attempts. If a provider hangs, the rest stays available to the other
+    /// providers until the breaker of that provider opens.
+    pub(crate) fn new(channel: Channel, max_concurrency: usize) -> CallBudgets {
+        let known = Cache::builder().max_capacity(MAX_PROVIDERS).time_to_idle(IDLE).build();
+        let hosts = Cache::builder().max_capacity(MAX_HOSTS).time_to_idle(IDLE).build();
+        CallBudgets { channel, calls: (max_concurrency * 3).div_ceil(4).max(1), known, hosts }
+    }
+
+    /// Returns the budget for the call of a job to a provider, and to the host that the job's target names, if any.
+    pub(crate) async fn of(
+        &self,
+        usable: &UsableProvider,
+        host: Option<&str>,
+        job: &Job<'_>,
+    ) -> Arc<CallBudget> {
+        let provider = &usable.provider;
+        let key = (provider.app, provider.identifier.clone(), provider.version);
+        let limits = self.known.get_with(key, async { Arc::new(self.limits(usable)) }).await;
+        let host = match host {
+            Some(host) => {
+                let key = (provider.app, provider.identifier.clone(), provider.version, host.to_owned());
+                Some((host.to_owned(), self.hosts.get_with(key, async { Arc::default() }).await))
+            }
+            None => None,
+        };
+        Arc::new(CallBudget { limits, host, user: job.order.user, lane: job.lane })
+    }
+
+    fn limits(&self, UsableProvider { provider, max_per_second }: &UsableProvider) -> ProviderLimits {
+        ProviderLimits {
+            channel: self.channel,
+            app: provider.app,
+            identifier: provider.identifier.clone(),
+            health: Mutex::default(),
+            rate: max_per_second.map(Rate::new),
+            pace: Pace::default(),
+            slots: [(); 2].map(|()| Slots::new(self.calls)),
+            shares: [(); 2].map(|()| Arc::new(Shares::of(self.calls))),
+        }
+    }
+}
+
+impl ProviderLimits {
+    /// Returns true if deliveries may be claimed although their calls have to wait: calls are short, and no rate limit counts the
+    /// calls when they are admitted.
+    fn may_claim_ahead(&self) -> bool {
+        self.rate.is_none() && self.pace.is_short()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut Health) -> T) -> T {
+        let mut health = locked(&self.health);
+        let before = health.breaker().level();
+        let result = change(&mut health);
+        let level = health.breaker().level();
+        if level != before {
+            let (channel, app) = (self.channel.as_str(), self.app.to_string());
+            let provider = self.identifier.clone();
+            gauge!(PROVIDER_BREAKER, "channel" => channel, "app" => app, "provider" => provider)
+                .set(f64::from(level));
+            let (app, provider) = (self.app, &self.identifier);
+            match *health.breaker() {
+                Breaker::Open { until, .. } => {
+                    tracing::warn!(%app, provider, %until, "the provider's circuit breaker opened; not calling the provider for now");
+                }
+                Breaker::Closed { .. } => {
+                    tracing::info!(%app, provider, "the provider's circuit breaker closed; calling the provider again");
+                }
+                Breaker::HalfOpen { .. } => {
+                    tracing::debug!(%app, provider, "the provider's circuit breaker is half open; trying one call");
+                }
+            }
+        }
+        result
+    }
+}
+
+impl CallBudget {
+    /// Returns None if the breakers of the provider and of the host admit a call now, otherwise the time at which to check again.
+    pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
+        locked(&self.limits.health).closed_until(now, self.user).max(of_host)
+    }
+
+    /// Registers one call with the breakers of the provider and of the host. Returns None if one of them admits no call.
+    pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<CallGuard> {
+        if !self.limits.change(|health| health.enter(now, self.user)) {
+            return None;
+        }
+        // If the host's breaker refuses, `guard` is dropped, which withdraws the call from the provider's breaker.
+        let guard = CallGuard { budget: Some(Arc::clone(self)), reserved: None, lane: None };
+        let is_let_through = self.host.as_ref().is_none_or(|(_, host)| locked(host).enter(now, self.user));
+        is_let_through.then_some(guard)
+    }
+
+    /// Reserves a concurrent call for the user, the host and the provider, and consumes one token of the rate limit. Waits until
+    /// `patience` if the host or the provider is busy.
+    async fn reserve(&self, patience: Instant) -> Result<(Slot, Share), Refusal> {
+        let limits = &self.limits;
+        // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. For the same
+        // reason, wait only briefly for a host while calls to it are under way.
+        let share = self.share(patience).await.map_err(|pause| Refusal::after(pause, "share"))?;
+        // The calls of a slow provider end after minutes. A job that waited for one of them would take the place of jobs of other apps.
+        let slots = of_lane(&limits.slots, self.lane);
+        if let Some(pause) = slots.turn_away_if_stuck() {
+            return Err(Refusal::after(pause, "slow"));
+        }
+        let slot = call_slot(slots, &share, limits.may_claim_ahead());
+        let slot = timeout_at(patience, slot).await.map_err(|_| Refusal::busy())?;
+        if let Some(rate) = &limits.rate {
+            while let Err(pause) = rate.take() {
+                if Instant::now() + pause > patience {
+                    return Err(Refusal { at: rate.next_free_time(clock::now()), cause: "rate" });
+                }
+                sleep(pause).await;
+            }
+        }
+        Ok((slot, share))
+    }
+
+    async fn share(&self, latest: Instant) -> Result<Share, Duration> {
+        let now = clock::now();
+        let host = self.host.as_ref().map(|(name, health)| (name.as_str(), locked(health).is_proven(now)));
+        let shares = of_lane(&self.limits.shares, self.lane);
+        Shares::take(shares, self.user, host, self.limits.may_claim_ahead(), latest).await
+    }
+
+    /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker
+    /// then counts only a success or a problem with the account.
+    fn report(&self, answer: &Answer, now: Timestamp) {
+        let Some((_, host)) = &self.host else {
+            return self.limits.change(|health| health.report(answer, now, self.user));
+        };
+        if answer.blame == Blame::Usual && answer.outcome == Outcome::PauseProvider {
+            locked(host).leave(now, self.user);
+            return self.limits.change(|health| health.report(answer, now, self.user));
+        }
+        locked(host).report(answer, now, self.user);
+        match answer.outcome {
+            Outcome::Sent { .. } => self.limits.change(|health| health.report(answer, now, self.user)),
+            _ => self.limits.change(|health| health.leave(now, self.user)),
+        }
+    }
+
+    fn leave(&self, now: Timestamp) {
+        if let Some((_, host)) = &self.host {
+            locked(host).leave(now, self.user);
+        }
+        self.limits.change(|health| health.leave(now, self.user));
+    }
+}
+
+/// Waits for a call slot of the provider, or for a place to claim ahead of the call. A delivery that has to wait for its host must not
+/// occupy a slot meanwhile.
+async fn call_slot(slots: &Arc<Slots>, share: &Share, may_claim_ahead: bool) -> Slot {
+    let mut slot = Slot::of(slots);
+    if share.is_ahead() {
+        slot.reserve_ahead().await;
+    } else {
+        slot.reserve(may_claim_ahead).await;
+    }
+    slot
+}
+
+impl CallGuard {
+    /// Reserves the call before the delivery is claimed. If its budget is used up, waits until `patience`.
+    pub(crate) async fn reserve(&mut self, patience: Instant) -> Result<(), Refusal> {
+        if let Some(budget) = &self.budget {
+            self.reserved = Some(budget.reserve(patience).await?);
+        }
+        Ok(())
+    }
+
+    /// Waits until the host and the provider may be called and the lane has a call left, at most until `latest`. Returns false if the
+    /// call may not start, because one of them has become too slow.
+    pub(crate) async fn start(&mut self, job: &JobInHand, latest: Instant) -> bool {
+        if let Some((slot, share)) = &mut self.reserved {
+            if !share.start(latest).await {
+                return false;
+            }
+            if !slot.start(latest).await {
+                if let Some(budget) = &self.budget {
+                    budget.limits.pace.record(PATIENCE);
+                }
+                return false;
+            }
+        }
+        self.lane = job.call_of_lane(latest).await;
+        if let (Some(_), Some((_, share))) = (&self.lane, &mut self.reserved) {
+            share.begin_call();
+        }
+        self.lane.is_some()
+    }
+
+    /// Leaves the places of the call and its job in the lane to others, after `long` and as soon as there is room for a further long
+    /// call of the app.
+    pub(crate) async fn leave_lane_after(
+        &mut self,
+        long: Duration,
+        job: &mut JobInHand,
+        app: AppId,
+    ) -> Infallible {
+        job.leave_lane_after(long, app).await;
+        self.lane = None;
+        if let Some((slot, _)) = &mut self.reserved {
+            slot.become_long();
+        }
+        pending().await
+    }
+
+    /// Reports the answer to the breakers, and the duration of the call.
+    pub(crate) fn report(&mut self, answer: &Answer, took: Duration) {
+        if let Some(budget) = self.budget.take() {
+            budget.limits.pace.record(took);
+            budget.report(answer, clock::now());
+        }
+    }
+}
+
+impl Drop for CallGuard {
+    fn drop(&mut self) {
+        if let Some(budget) = &self.budget {
+            budget.leave(clock::now());
+        }
+    }
+}
+
+impl Refusal {
+    /// The next try is after `pause`, or up to twice as long.
+    fn after(pause: Duration, cause: &'static str) -> Refusal {
+        Refusal { at: clock::now() + pause + spread(pause), cause }
+    }
+
+    /// The breaker of the provider or of the host is open.
+    pub(crate) fn closed_until(until: Timestamp, now: Timestamp) -> Refusal {
+        Refusal { at: until + spread(until.since(now) / 10 + BUSY_PAUSE), cause: "breaker" }
+    }
+
+    /// The provider or its host was busy.
+    pub(crate) fn busy() -> Refusal {
+        Refusal::after(BUSY_PAUSE, "busy")
+    }
+}
+
+/// Returns a random part of `over`. Jobs that are postponed together get different parts, so that they are not retried
+/// together.
+fn spread(over: Duration) -> Duration {
+    over.mul_f64(clock::random())
+}
+
+fn of_lane<T>([transactional, bulk]: &[T; 2], lane: Lane) -> &T {
+    match lane {
+        Lane::Transactional => transactional,
+        Lane::Bulk => bulk,
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn deliveries_that_wait_for_their_host_leave_call_slots_to_other_hosts() {
+        let (shares, slots) = (Arc::new(Shares::of(4)), Slots::new(4));
+        let reserve = async |user, host| {
+            let latest = Instant::now() + PATIENCE;
+            let share =
+                Shares::take(&shares, UserNumber(user), Some((host, true)), true, latest).await.unwrap();
+            let slot = call_slot(&slots, &share, true).await;
+            (share, slot)
+        };
+        let mut held = Vec::new();
+        for user in 1..=5 {
+            held.push(reserve(user, "https://push.example").await);
+        }
+        held.push(reserve(6, "https://other.example").await);
+        let is_ahead: Vec<bool> = held.iter().map(|(_, slot)| slot.is_ahead()).collect();
+        assert_eq!(is_ahead, [false, false, false, true, true, false]);
+    }
+}

@@ -1,0 +1,294 @@
+//! Slots for the concurrent calls to a provider or to a host, and places for claimed deliveries that wait for a slot.
+
+use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+/// Claims per concurrent call while calls are short. A larger batch of claims costs the database less for each.
+pub(crate) const AHEAD: usize = 4;
+/// Mean duration below which calls count as short. A claim then waits up to about four times as long for its call.
+const SHORT: Duration = Duration::from_millis(50);
+/// The mean before the first measurement. About twenty short durations have to follow.
+const INITIAL: Duration = Duration::from_millis(200);
+/// Weight of the previous mean against one new duration.
+const WEIGHT: u64 = 15;
+/// Minimum and maximum pause of a delivery before it is retried because every slot is in use and at least one call is long.
+const STUCK_PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(120)];
+/// Time for which a delivery waits for a slot of its host while calls to the host are under way. Most calls end earlier.
+pub(crate) const HOST_PATIENCE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(crate) struct Slots {
+    most: usize,
+    /// A permit for each call.
+    calls: Arc<Semaphore>,
+    /// A permit for each claim that waits for one of `calls`.
+    ahead: Arc<Semaphore>,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Number of calls that have started and not ended.
+    under_way: usize,
+    /// Time since which there has always been such a call.
+    called_since: Option<Instant>,
+    /// Number of calls that take long.
+    long: usize,
+    /// True if a claimed delivery has waited for a call for too long, and no call has ended since.
+    is_slow: bool,
+    /// Number of deliveries that were refused since a slot was last free.
+    turned_away: usize,
+}
+
+/// A slot for a call, or a place to wait for one. Dropping it releases it.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    slots: Arc<Slots>,
+    /// None until the slot is reserved.
+    permit: Option<OwnedSemaphorePermit>,
+    is_ahead: bool,
+    is_called: bool,
+    is_long: bool,
+}
+
+impl Slots {
+    /// Creates slots for so many concurrent calls.
+    pub(crate) fn new(most: usize) -> Arc<Slots> {
+        let [calls, ahead] = [most, (AHEAD - 1) * most].map(|permits| Arc::new(Semaphore::new(permits)));
+        Arc::new(Slots { most, calls, ahead, progress: Mutex::default() })
+    }
+
+    /// Returns true if a claimed delivery has waited for a call for too long, and no call has ended since.
+    pub(crate) fn is_slow(&self) -> bool {
+        self.progress().is_slow
+    }
+
+    /// Counts a delivery that is refused, and returns its pause.
+    pub(crate) fn turn_away(&self, pauses: [Duration; 2]) -> Duration {
+        let mut progress = self.progress();
+        progress.turned_away += 1;
+        pause(progress.turned_away, self.most, pauses)
+    }
+
+    /// If every slot is in use and at least one call takes long, counts a delivery that is refused, and returns its pause.
+    pub(crate) fn turn_away_if_stuck(&self) -> Option<Duration> {
+        let mut progress = self.progress();
+        if self.calls.available_permits() > 0 || progress.long == 0 {
+            progress.turned_away = 0;
+            return None;
+        }
+        drop(progress);
+        Some(self.turn_away(STUCK_PAUSE))
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slot {
+    /// Creates a slot that is not reserved yet.
+    pub(crate) fn of(slots: &Arc<Slots>) -> Slot {
+        Slot { slots: Arc::clone(slots), permit: None, is_ahead: false, is_called: false, is_long: false }
+    }
+
+    pub(crate) fn slots(&self) -> &Slots {
+        &self.slots
+    }
+
+    /// Returns true if the call may start only after [`Slot::start`]. Meanwhile the delivery is claimed.
+    pub(crate) fn is_ahead(&self) -> bool {
+        self.is_ahead
+    }
+
+    /// Waits for a slot. With `may_claim_ahead`, takes a slot that is free now, or waits for a place to claim ahead of the call: slots
+    /// that become free then go to claimed deliveries.
+    pub(crate) async fn reserve(&mut self, may_claim_ahead: bool) {
+        if !may_claim_ahead {
+            self.permit = acquired(&self.slots.calls).await;
+        } else if let Ok(call) = Arc::clone(&self.slots.calls).try_acquire_owned() {
+            self.permit = Some(call);
+        } else {
+            self.reserve_ahead().await;
+        }
+    }
+
+    /// Waits for a place to claim ahead of the call.
+    pub(crate) async fn reserve_ahead(&mut self) {
+        self.permit = acquired(&self.slots.ahead).await;
+        self.is_ahead = true;
+    }
+
+    /// Reserves a slot. Waits until `latest`, but only briefly while calls are under way. Returns false if the wait was too long.
+    pub(crate) async fn reserve_until(&mut self, latest: Instant, may_claim_ahead: bool) -> bool {
+        let slots = Arc::clone(&self.slots);
+        {
+            let mut reserving = pin!(self.reserve(may_claim_ahead));
+            let mut until = latest.min(Instant::now() + HOST_PATIENCE);
+            while timeout_at(until, &mut reserving).await.is_err() {
+                let now = Instant::now();
+                let next = slots.progress().called_since.unwrap_or(now) + HOST_PATIENCE;
+                if until >= latest || next <= now {
+                    return false;
+                }
+                until = next.min(latest);
+            }
+        }
+        if !self.is_ahead {
+            slots.progress().turned_away = 0;
+        }
+        true
+    }
+
+    /// Waits until the call may start, at most until `latest`. Returns false if it may not.
+    pub(crate) async fn start(&mut self, latest: Instant) -> bool {
+        if self.is_ahead {
+            let Ok(call) = timeout_at(latest, acquired(&self.slots.calls)).await else {
+                self.slots.progress().is_slow = true;
+                return false;
+            };
+            (self.permit, self.is_ahead) = (call, false);
+        }
+        true
+    }
+
+    /// Records that the call starts.
+    pub(crate) fn begin_call(&mut self) {
+        self.is_called = true;
+        let mut progress = self.slots.progress();
+        progress.under_way += 1;
+        progress.called_since.get_or_insert_with(Instant::now);
+    }
+
+    /// Records that the call takes long.
+    pub(crate) fn become_long(&mut self) {
+        self.is_long = true;
+        self.slots.progress().long += 1;
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        drop(self.permit.take());
+        let mut progress = self.slots.progress();
+        progress.long -= usize::from(self.is_long);
+        if self.is_called {
+            progress.is_slow = false;
+            progress.under_way -= 1;
+            if progress.under_way == 0 {
+                progress.called_since = None;
+            }
+        }
+    }
+}
+
+async fn acquired(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
+    // The semaphore is never closed.
+    Arc::clone(semaphore).acquire_owned().await.ok()
+}
+
+/// Returns the pause of a delivery that was refused as one of `turned_away`, if `most` calls are possible.
+pub(crate) fn pause(turned_away: usize, most: usize, [shortest, longest]: [Duration; 2]) -> Duration {
+    let rounds = u32::try_from(turned_away.div_ceil(most)).unwrap_or(u32::MAX);
+    shortest.saturating_mul(rounds).min(longest)
+}
+
+/// Recent mean duration of calls or attempts, in microseconds. Recent durations count more.
+#[derive(Debug)]
+pub(crate) struct Pace(AtomicU64);
+
+impl Default for Pace {
+    fn default() -> Self {
+        Pace(AtomicU64::new(micros(INITIAL)))
+    }
+}
+
+impl Pace {
+    pub(crate) fn record(&self, took: Duration) {
+        let mean = |before: u64| Some((before * WEIGHT + micros(took)) / (WEIGHT + 1));
+        // The closure always returns a value, so the update cannot fail.
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mean).ok();
+    }
+
+    pub(crate) fn is_short(&self) -> bool {
+        self.0.load(Ordering::Relaxed) < micros(SHORT)
+    }
+}
+
+/// Microseconds of the duration, at most a day, so that a mean can be calculated.
+fn micros(duration: Duration) -> u64 {
+    const DAY: u64 = 24 * 60 * 60 * 1_000_000;
+    u64::try_from(duration.as_micros()).map_or(DAY, |micros| micros.min(DAY))
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    async fn reserved(slots: &Arc<Slots>, may_claim_ahead: bool) -> Slot {
+        let mut slot = Slot::of(slots);
+        slot.reserve(may_claim_ahead).await;
+        slot
+    }
+
+    #[tokio::test]
+    async fn no_delivery_waits_for_a_slot_while_calls_take_long_and_pauses_grow() {
+        let slots = Slots::new(2);
+        let mut held = vec![reserved(&slots, false).await, reserved(&slots, false).await];
+        assert_eq!(slots.turn_away_if_stuck(), None, "the calls may end soon");
+        let mut long = held.remove(0);
+        long.become_long();
+        let pauses: Vec<_> = (0..400).filter_map(|_| slots.turn_away_if_stuck()).collect();
+        assert_eq!(pauses[..3], [1, 1, 2].map(Duration::from_secs));
+        assert!(pauses.is_sorted() && pauses[399] == STUCK_PAUSE[1]);
+        held.pop();
+        assert_eq!(slots.turn_away_if_stuck(), None, "a slot is free");
+        held.push(reserved(&slots, false).await);
+        assert_eq!(slots.turn_away_if_stuck(), Some(STUCK_PAUSE[0]));
+        drop(long);
+        assert_eq!(slots.turn_away_if_stuck(), None);
+    }
+
+    #[tokio::test]
+    async fn a_claimed_delivery_gets_a_free_slot_before_those_that_wait_for_their_claim() {
+        let slots = Slots::new(1);
+        let call = reserved(&slots, true).await;
+        let mut claimed = Vec::new();
+        while let Some(slot) = reserved(&slots, true).now_or_never() {
+            claimed.push(slot);
+        }
+        assert_eq!(claimed.len(), AHEAD - 1);
+        let mut unclaimed = Box::pin(reserved(&slots, true));
+        assert!(unclaimed.as_mut().now_or_never().is_none());
+        drop(call);
+        assert!(unclaimed.as_mut().now_or_never().is_none());
+        assert!(claimed[0].start(Instant::now()).await);
+        assert!(unclaimed.await.is_ahead(), "the first claim has left its place");
+    }
+
+    #[test]
+    fn a_hanging_call_ends_the_short_pace_and_short_calls_restore_it() {
+        let pace = Pace::default();
+        let short_after = || {
+            (1..1_000).find(|_| {
+                pace.record(Duration::from_millis(5));
+                pace.is_short()
+            })
+        };
+        assert!(!pace.is_short());
+        assert_eq!(short_after(), Some(23));
+        pace.record(Duration::from_secs(18));
+        assert!(!pace.is_short());
+        assert_eq!(short_after(), Some(51));
+        pace.record(Duration::MAX);
+        pace.record(Duration::MAX);
+        assert!(!pace.is_short());
+    }
+}
