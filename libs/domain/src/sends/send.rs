@@ -69,8 +69,7 @@ pub struct SendRequest {
     pub idempotency: Option<IdempotencyKey>,
 }
 
-// Serde calls it with a reference.
-#[allow(clippy::trivially_copy_pass_by_ref)]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_false(flag: &bool) -> bool {
     !flag
 }
