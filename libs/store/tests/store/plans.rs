@@ -46,8 +46,8 @@ const SMALL: [&str; 25] = [
     "webhook_secret",
     "preference",
 ];
-/// Tables with most rows. The other growing tables have a tenth of their number. `erased` is among them because PostgreSQL, without
-/// statistics, joins up to 50,000 open erasures of an app by a hash of all of them.
+/// Tables with most rows. The other growing tables have a tenth of their number. `erased` is among them because without statistics,
+/// PostgreSQL reads all open erasures of an app if there are 50,000 or fewer.
 const LARGE: [&str; 4] = ["webhook_message", "delivery", "inbox_item", "erased"];
 /// Rows of each of these tables. A tenth of them is still 50 times what a statement may read.
 const MANY: i64 = 100_000;
