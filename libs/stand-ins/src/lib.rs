@@ -15,6 +15,7 @@ pub mod outbox;
 pub mod postmark;
 pub mod providers;
 pub mod push_service;
+pub mod script;
 pub mod sms_http;
 pub mod smsc;
 pub mod smtp;

@@ -196,7 +196,7 @@ impl SmscStandIn {
     /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
-        self.centre.script.len()
+        self.centre.script.left()
     }
 
     /// Sends a receipt for an accepted message, with a state such as `DELIVRD`, over any session that is bound now or

@@ -152,7 +152,7 @@ impl SmtpStandIn {
     /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
-        self.server.script.len()
+        self.server.script.left()
     }
 
     /// Commands EHLO and HELO received so far, oldest first.

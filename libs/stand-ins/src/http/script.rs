@@ -1,11 +1,19 @@
 //! Rules with which a test makes an HTTP stand-in answer wrongly, late or not at all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use hyper::Response;
 use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
+use crate::script::{self, Protocol};
+
+/// HTTP. A rule selects messages by their target.
+#[derive(Clone, Copy, Debug)]
+pub enum Http {}
+
+pub type Rule = script::Rule<Http>;
+pub type Script = script::Script<Http>;
 
 /// Reaction that replaces the normal reaction to a message.
 #[derive(Clone, Debug)]
@@ -31,24 +39,43 @@ pub struct Answers {
     pub pause: Response<Bytes>,
 }
 
-/// Rule of a script: which messages get which reaction, and how often.
+/// Answers of the provider for the faults that are chosen by chance.
 #[derive(Clone, Debug)]
-pub struct Rule {
-    target: Option<String>,
-    cause: Cause,
+pub struct Chance {
+    faults: Arc<Faults>,
+    answers: Box<Answers>,
 }
 
-#[derive(Clone, Debug)]
-enum Cause {
-    Order { reaction: Reaction, times: u32 },
-    Chance { faults: Arc<Faults>, answers: Box<Answers> },
+impl Protocol for Http {
+    type Moment<'a> = &'a str;
+    type Filter = Option<String>;
+    type Reaction = Reaction;
+    type Chance = Chance;
+
+    fn applies(filter: &Option<String>, target: &str) -> bool {
+        filter.as_deref().is_none_or(|wanted| wanted == target)
+    }
+
+    fn by_chance(Chance { faults, answers }: &mut Chance, target: &str) -> Option<Reaction> {
+        Some(match faults.next(target)? {
+            Fault::Temporary => Reaction::Answer(answers.temporary.clone()),
+            Fault::Busy => Reaction::Answer(answers.busy.clone()),
+            Fault::Gone => Reaction::Answer(answers.gone.clone()),
+            Fault::Down => Reaction::Answer(answers.down.clone()),
+            Fault::Refused => Reaction::Answer(answers.refused.clone()),
+            Fault::Pause => Reaction::Answer(answers.pause.clone()),
+            Fault::Stall => Reaction::Stall,
+            Fault::CutBefore => Reaction::CutBefore,
+            Fault::CutAfter => Reaction::CutAfter,
+        })
+    }
 }
 
 impl Rule {
     /// Creates a rule that reacts to the next message only.
     #[must_use]
     pub fn new(reaction: Reaction) -> Self {
-        Rule { target: None, cause: Cause::Order { reaction, times: 1 } }
+        Rule::once(None, reaction)
     }
 
     /// Creates a rule that answers only the next message, with `response`.
@@ -60,77 +87,14 @@ impl Rule {
     /// Creates a rule that lets `faults` choose the fault of every message, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>, answers: Answers) -> Self {
-        Rule { target: None, cause: Cause::Chance { faults, answers: Box::new(answers) } }
+        Rule::always(None, Chance { faults, answers: Box::new(answers) })
     }
 
     /// Restricts the rule to messages for this target, such as a device token or a number. The method `script` of
     /// each stand-in documents its targets.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
-        self.target = Some(target.into());
+        self.filter = Some(target.into());
         self
-    }
-
-    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
-    #[must_use]
-    pub fn times(mut self, most: u32) -> Self {
-        if let Cause::Order { times, .. } = &mut self.cause {
-            *times = most;
-        }
-        self
-    }
-
-    fn react(&mut self, target: &str) -> Option<Reaction> {
-        if self.target.as_deref().is_some_and(|wanted| wanted != target) {
-            return None;
-        }
-        match &mut self.cause {
-            Cause::Order { reaction, times } => {
-                *times = times.saturating_sub(1);
-                Some(reaction.clone())
-            }
-            Cause::Chance { faults, answers } => Some(match faults.next(target)? {
-                Fault::Temporary => Reaction::Answer(answers.temporary.clone()),
-                Fault::Busy => Reaction::Answer(answers.busy.clone()),
-                Fault::Gone => Reaction::Answer(answers.gone.clone()),
-                Fault::Down => Reaction::Answer(answers.down.clone()),
-                Fault::Refused => Reaction::Answer(answers.refused.clone()),
-                Fault::Pause => Reaction::Answer(answers.pause.clone()),
-                Fault::Stall => Reaction::Stall,
-                Fault::CutBefore => Reaction::CutBefore,
-                Fault::CutAfter => Reaction::CutAfter,
-            }),
-        }
-    }
-
-    fn is_used_up(&self) -> bool {
-        matches!(self.cause, Cause::Order { times: 0, .. })
-    }
-}
-
-/// Rules of a stand-in that can still react, oldest first.
-#[derive(Debug, Default)]
-pub struct Script(Mutex<Vec<Rule>>);
-
-impl Script {
-    /// Appends a rule.
-    pub fn add(&self, rule: Rule) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
-    }
-
-    /// Number of rules that can still react.
-    #[must_use]
-    pub fn left(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
-    /// rule applies.
-    #[must_use]
-    pub fn take(&self, target: &str) -> Option<Reaction> {
-        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reaction = rules.iter_mut().find_map(|rule| rule.react(target))?;
-        rules.retain(|rule| !rule.is_used_up());
-        Some(reaction)
     }
 }

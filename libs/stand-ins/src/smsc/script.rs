@@ -1,8 +1,16 @@
 //! Rules with which a test makes a message centre answer wrongly, late or not at all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
+use crate::script::{self, Protocol};
+
+/// SMPP. A rule selects a stage, and parts of messages by their number and recipient.
+#[derive(Clone, Copy, Debug)]
+pub enum Smpp {}
+
+pub type Rule = script::Rule<Smpp>;
+pub(super) type Script = script::Script<Smpp>;
 
 /// ESME_RMSGQFUL: the queue is full.
 const FULL: u32 = 0x14;
@@ -43,32 +51,53 @@ pub enum Reaction {
     Stall,
 }
 
-/// Rule of a script: which PDUs get which reaction, and how often.
-#[derive(Clone, Debug)]
-pub struct Rule {
+/// Condition of a rule; a member that is None allows everything.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    stage: Option<Stage>,
     to: Option<String>,
     part: Option<u8>,
-    cause: Cause,
 }
 
-#[derive(Clone, Debug)]
-enum Cause {
-    Order { stage: Stage, reaction: Reaction, times: u32 },
-    Chance(Arc<Faults>),
+impl Protocol for Smpp {
+    type Moment<'a> = (Stage, &'a str, u8);
+    type Filter = Filter;
+    type Reaction = Reaction;
+    type Chance = Arc<Faults>;
+
+    fn applies(filter: &Filter, (stage, to, part): (Stage, &str, u8)) -> bool {
+        filter.stage.is_none_or(|wanted| wanted == stage)
+            && filter.to.as_deref().is_none_or(|wanted| wanted == to)
+            && filter.part.is_none_or(|wanted| wanted == part)
+    }
+
+    fn by_chance(faults: &mut Arc<Faults>, (_, to, _): (Stage, &str, u8)) -> Option<Reaction> {
+        Some(match faults.next(to)? {
+            Fault::Temporary => Reaction::Status(FULL),
+            Fault::Busy => Reaction::Status(THROTTLED),
+            Fault::Gone => Reaction::Status(NO_SUCH_NUMBER),
+            Fault::Down => Reaction::Status(SYSTEM_ERROR),
+            Fault::Refused => Reaction::Status(WRONG_LENGTH),
+            Fault::Pause => Reaction::Status(WRONG_SENDER),
+            Fault::Stall => Reaction::Stall,
+            Fault::CutBefore => Reaction::CutBefore,
+            Fault::CutAfter => Reaction::CutAfter,
+        })
+    }
 }
 
 impl Rule {
     /// Creates a rule that reacts once, to the next PDU at `stage`.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
-        Rule { to: None, part: None, cause: Cause::Order { stage, reaction, times: 1 } }
+        Rule::once(Filter { stage: Some(stage), ..Filter::default() }, reaction)
     }
 
     /// Creates a rule that lets `faults` choose the fault of every message, until the stand-in stops. The fault affects
     /// the first part of a message.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
-        Rule { to: None, part: Some(1), cause: Cause::Chance(faults) }
+        Rule::always(Filter { stage: Some(Stage::Submit), to: None, part: Some(1) }, faults)
     }
 
     /// Creates a rule that answers the next submission with this command_status.
@@ -80,77 +109,14 @@ impl Rule {
     /// Restricts the rule to messages for this number, which begins with `+`.
     #[must_use]
     pub fn to(mut self, number: impl Into<String>) -> Self {
-        self.to = Some(number.into());
+        self.filter.to = Some(number.into());
         self
     }
 
     /// Restricts the rule to this part of a message, counted from 1.
     #[must_use]
     pub fn part(mut self, part: u8) -> Self {
-        self.part = Some(part);
+        self.filter.part = Some(part);
         self
-    }
-
-    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
-    #[must_use]
-    pub fn times(mut self, most: u32) -> Self {
-        if let Cause::Order { times, .. } = &mut self.cause {
-            *times = most;
-        }
-        self
-    }
-
-    fn react(&mut self, at: Stage, to: &str, part: u8) -> Option<Reaction> {
-        let fits = self.to.as_deref().is_none_or(|wanted| wanted == to)
-            && self.part.is_none_or(|wanted| wanted == part);
-        if !fits {
-            return None;
-        }
-        match &mut self.cause {
-            Cause::Order { stage, .. } if *stage != at => None,
-            Cause::Order { reaction, times, .. } => {
-                *times = times.saturating_sub(1);
-                Some(reaction.clone())
-            }
-            Cause::Chance(_) if at != Stage::Submit => None,
-            Cause::Chance(faults) => Some(match faults.next(to)? {
-                Fault::Temporary => Reaction::Status(FULL),
-                Fault::Busy => Reaction::Status(THROTTLED),
-                Fault::Gone => Reaction::Status(NO_SUCH_NUMBER),
-                Fault::Down => Reaction::Status(SYSTEM_ERROR),
-                Fault::Refused => Reaction::Status(WRONG_LENGTH),
-                Fault::Pause => Reaction::Status(WRONG_SENDER),
-                Fault::Stall => Reaction::Stall,
-                Fault::CutBefore => Reaction::CutBefore,
-                Fault::CutAfter => Reaction::CutAfter,
-            }),
-        }
-    }
-
-    fn is_used_up(&self) -> bool {
-        matches!(self.cause, Cause::Order { times: 0, .. })
-    }
-}
-
-/// Rules that can still react, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Script(Mutex<Vec<Rule>>);
-
-impl Script {
-    pub(super) fn add(&self, rule: Rule) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
-    /// rule applies.
-    pub(super) fn take(&self, stage: Stage, to: &str, part: u8) -> Option<Reaction> {
-        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, to, part))?;
-        rules.retain(|rule| !rule.is_used_up());
-        Some(reaction)
     }
 }

@@ -142,7 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     async fn bind(&mut self, sequence: u32, bind: &BindTransceiver) -> Next {
         let settings = &self.centre.settings;
-        let status = match self.centre.script.take(Stage::Bind, "", 1) {
+        let status = match self.centre.script.take((Stage::Bind, "", 1)) {
             Some(Reaction::CutBefore | Reaction::CutAfter) => return Ok(false),
             Some(Reaction::Stall) => return Ok(true),
             Some(Reaction::Status(status) | Reaction::Nack(status)) => status,
@@ -165,7 +165,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     async fn enquire(&mut self, sequence: u32) -> Next {
         count(&self.centre.counts.enquiries);
-        match self.centre.script.take(Stage::EnquireLink, "", 1) {
+        match self.centre.script.take((Stage::EnquireLink, "", 1)) {
             Some(Reaction::CutBefore | Reaction::CutAfter) => return Ok(false),
             Some(Reaction::Stall) => {}
             Some(Reaction::Status(status) | Reaction::Nack(status)) => {
@@ -191,7 +191,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 return Ok(true);
             }
         };
-        let reaction = self.centre.script.take(Stage::Submit, &part.to, part.number);
+        let reaction = self.centre.script.take((Stage::Submit, &part.to, part.number));
         match reaction {
             Some(Reaction::Status(status)) => self.refuse(sequence, status).await?,
             Some(Reaction::Nack(status)) => self.respond(sequence, status, Pdu::GenericNack).await?,

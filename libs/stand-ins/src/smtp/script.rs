@@ -1,9 +1,17 @@
 //! Rules with which a test makes a mail server answer wrongly, late or not at all.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
+use crate::script::{self, Protocol};
+
+/// SMTP. A rule selects a stage, and emails by their recipients.
+#[derive(Clone, Copy, Debug)]
+pub enum Smtp {}
+
+pub type Rule = script::Rule<Smtp>;
+pub(super) type Script = script::Script<Smtp>;
 
 /// Stages of an SMTP session at which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,25 +50,35 @@ pub enum Reaction {
     Stall,
 }
 
-/// Rule of a script: the stage and the emails for which the server reacts differently, and how often.
-#[derive(Clone, Debug)]
-pub struct Rule {
+/// Condition of a rule; a member that is None allows everything.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    stage: Option<Stage>,
     to: Option<String>,
-    cause: Cause,
 }
 
+/// State of a rule that lets faults choose.
 #[derive(Clone, Debug)]
-enum Cause {
-    Order {
-        stage: Stage,
-        reaction: Reaction,
-        times: u32,
-    },
-    Chance {
-        faults: Arc<Faults>,
-        /// Recipients whose fault is [`Fault::CutAfter`]. The connection is closed after their email is captured.
-        cut_after: HashSet<String>,
-    },
+pub struct Chance {
+    faults: Arc<Faults>,
+    /// Recipients whose fault is [`Fault::CutAfter`]. The connection is closed after their email is captured.
+    cut_after: HashSet<String>,
+}
+
+impl Protocol for Smtp {
+    type Moment<'a> = (Stage, &'a [String]);
+    type Filter = Filter;
+    type Reaction = Reaction;
+    type Chance = Chance;
+
+    fn applies(filter: &Filter, (stage, recipients): (Stage, &[String])) -> bool {
+        filter.stage.is_none_or(|wanted| wanted == stage)
+            && filter.to.as_deref().is_none_or(|pattern| recipients.iter().any(|to| matches(pattern, to)))
+    }
+
+    fn by_chance(chance: &mut Chance, (stage, recipients): (Stage, &[String])) -> Option<Reaction> {
+        by_chance(&chance.faults, &mut chance.cut_after, stage, recipients.last())
+    }
 }
 
 impl Rule {
@@ -91,48 +109,19 @@ impl Rule {
     /// with the account). A provider that is down answers 421.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
-        Rule { to: None, cause: Cause::Chance { faults, cut_after: HashSet::new() } }
+        Rule::always(Filter::default(), Chance { faults, cut_after: HashSet::new() })
     }
 
     fn at(stage: Stage, reaction: Reaction) -> Self {
-        Rule { to: None, cause: Cause::Order { stage, reaction, times: 1 } }
+        Rule::once(Filter { stage: Some(stage), to: None }, reaction)
     }
 
     /// Restricts the rule to emails for this recipient: an address, or `*@example.com` for a whole domain. Such a rule
     /// applies only from [`Stage::Rcpt`] on, because the recipient is unknown at earlier stages.
     #[must_use]
     pub fn to(mut self, recipient: impl Into<String>) -> Self {
-        self.to = Some(recipient.into());
+        self.filter.to = Some(recipient.into());
         self
-    }
-
-    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
-    #[must_use]
-    pub fn times(mut self, most: u32) -> Self {
-        if let Cause::Order { times, .. } = &mut self.cause {
-            *times = most;
-        }
-        self
-    }
-
-    fn react(&mut self, at: Stage, recipients: &[String]) -> Option<Reaction> {
-        if let Some(pattern) = &self.to
-            && !recipients.iter().any(|to| matches(pattern, to))
-        {
-            return None;
-        }
-        match &mut self.cause {
-            Cause::Order { stage, .. } if *stage != at => None,
-            Cause::Order { reaction, times, .. } => {
-                *times = times.saturating_sub(1);
-                Some(reaction.clone())
-            }
-            Cause::Chance { faults, cut_after } => by_chance(faults, cut_after, at, recipients.last()),
-        }
-    }
-
-    fn is_used_up(&self) -> bool {
-        matches!(self.cause, Cause::Order { times: 0, .. })
     }
 }
 
@@ -168,29 +157,6 @@ fn matches(pattern: &str, recipient: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(end) => recipient.ends_with(end),
         None => pattern == recipient,
-    }
-}
-
-/// Rules that can still react, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Script(Mutex<Vec<Rule>>);
-
-impl Script {
-    pub(super) fn add(&self, rule: Rule) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
-    /// rule applies.
-    pub(super) fn take(&self, stage: Stage, recipients: &[String]) -> Option<Reaction> {
-        let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let reaction = rules.iter_mut().find_map(|rule| rule.react(stage, recipients))?;
-        rules.retain(|rule| !rule.is_used_up());
-        Some(reaction)
     }
 }
 

@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Applies the script to `stage`: sends the reply of the first matching rule, if the rule has a reply. Returns None if no
     /// rule applies.
     pub(super) fn react(&mut self, stage: Stage) -> Option<Next> {
-        let reaction = self.server.script.take(stage, &self.to)?;
+        let reaction = self.server.script.take((stage, &self.to))?;
         Some(self.perform(reaction))
     }
 
@@ -228,7 +228,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Starts TLS. If a rule replaces the server's reply, TLS starts only if the rule's reply begins with 220.
     fn start_tls(&mut self) -> Next {
-        match self.server.script.take(Stage::StartTls, &[]) {
+        match self.server.script.take((Stage::StartTls, &[])) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("220") => self.wire.reply(&go_on),
             Some(reaction) => return self.perform(reaction),
             None if self.owes_tls => self.wire.reply("220 2.0.0 go on"),
@@ -290,7 +290,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     async fn data(&mut self) -> io::Result<Next> {
         // If a rule answers with 354, the server reads the content even if it accepted no recipient, as lax servers do.
-        match self.server.script.take(Stage::Data, &self.to) {
+        match self.server.script.take((Stage::Data, &self.to)) {
             Some(Reaction::Answer(go_on)) if go_on.starts_with("354") => self.wire.reply(&go_on),
             Some(reaction) => return Ok(self.perform(reaction)),
             None if self.to.is_empty() => return Ok(self.reply_and_continue("503 5.5.1 RCPT first")),
@@ -315,7 +315,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     fn finish(&mut self, content: Content) -> Next {
-        let reaction = self.server.script.take(Stage::Dot, &self.to);
+        let reaction = self.server.script.take((Stage::Dot, &self.to));
         if let Some(answer @ Reaction::Answer(_)) = reaction {
             return self.perform(answer);
         }
