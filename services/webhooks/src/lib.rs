@@ -37,7 +37,7 @@ pub struct Settings {
     pub call_limit: Duration,
     /// Maximum number of concurrent calls of one process.
     pub max_concurrency: usize,
-    /// Time from the claim of messages for a call slot until the slot gives back those that it has not sent.
+    /// Time from the claim of messages for a call slot until the slot releases those that it has not sent.
     pub slot_limit: Duration,
     /// Limits and pauses per endpoint and app.
     pub pace: Pace,

@@ -42,7 +42,7 @@ pub(crate) struct EndedSlot {
 }
 
 impl Slot {
-    /// Sends the messages, which were claimed at `began`. If a call fails, if the time is over, or if the process stops, gives back
+    /// Sends the messages, which were claimed at `began`. If a call fails, if the time is over, or if the process stops, releases
     /// the messages that are not sent, so that they do not wait behind a slow call. Ends when all messages are settled.
     pub(crate) async fn run(
         self,
@@ -64,14 +64,14 @@ impl Slot {
                 biased;
                 ended = call.as_mut() => ended,
                 () = sleep_until(end), if !waiting.is_empty() => {
-                    tokio::join!(call, self.give_back(&mut waiting, &mut settling)).0
+                    tokio::join!(call, self.release(&mut waiting, &mut settling)).0
                 }
             };
             settling.extend(handed_over);
             accepted += u32::from(is_accepted);
             goes_on = is_accepted && Instant::now() < end && !self.stop.is_cancelled();
         }
-        self.give_back(&mut waiting, &mut settling).await;
+        self.release(&mut waiting, &mut settling).await;
         let was_fast = accepted == taken && began.elapsed() * 2 < self.settings.slot_limit;
         for settled in settling {
             // The settler sends no value. It drops its half of the channel when the attempt is settled.
@@ -97,7 +97,7 @@ impl Slot {
         (settled == AttemptResult::Accepted, self.settler.settle(due, settled, answer.code).await)
     }
 
-    async fn give_back(&self, waiting: &mut VecDeque<DueMessage>, settling: &mut Vec<Settling>) {
+    async fn release(&self, waiting: &mut VecDeque<DueMessage>, settling: &mut Vec<Settling>) {
         for due in waiting.drain(..) {
             settling.extend(self.settler.settle(due, AttemptResult::NotSent, String::new()).await);
         }

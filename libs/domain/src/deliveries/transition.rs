@@ -9,7 +9,7 @@ pub enum Step {
     Claim,
     /// A claim finds that the delivery must not be attempted, or that its last call must not be repeated.
     Refuse,
-    /// A worker gives a claim back without having called the provider.
+    /// A worker releases a claim without having called the provider.
     GiveBack,
     /// The outcome of an attempt is recorded.
     Settle,

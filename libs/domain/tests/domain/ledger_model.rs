@@ -142,7 +142,7 @@ impl Ledger {
     /// provider may have been called under it. If the claim took over an expired one, the delivery remains as it was when that one
     /// expired.
     #[must_use]
-    pub(crate) fn give_back(&mut self, token: Token, takes_over: bool) -> bool {
+    pub(crate) fn release(&mut self, token: Token, takes_over: bool) -> bool {
         let holds = self.status == Status::Sending && self.token == Some(token) && !self.calling;
         if holds && takes_over {
             (self.token, self.lease) = (None, Lease::Over);

@@ -137,8 +137,8 @@ impl World {
                 next.push(self.begin_call(worker, attempt, token));
                 if !self.is_postponed {
                     // The worker finds no free call.
-                    let give_back = |ledger: &mut Ledger| ledger.give_back(token, takes_over);
-                    next.push(self.if_held(worker, attempt, Phase::ToPostpone { attempt }, give_back));
+                    let release = |ledger: &mut Ledger| ledger.release(token, takes_over);
+                    next.push(self.if_held(worker, attempt, Phase::ToPostpone { attempt }, release));
                 }
             }
             Phase::Ready { attempt, token } => next.push(self.call(worker, attempt, token)),

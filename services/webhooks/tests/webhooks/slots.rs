@@ -36,7 +36,7 @@ impl World {
 }
 
 #[tokio::test]
-async fn messages_behind_a_hanging_call_are_given_back_to_another_call() {
+async fn messages_behind_a_hanging_call_are_released_for_another_call() {
     let mut world = World::start().await;
     world.endpoint("/hooks").await;
     let mut settings = one_slot();
