@@ -169,7 +169,7 @@ pub(crate) async fn postpone(
 
 /// Returns the claim because its call would have to wait too long, and postpones the job.
 pub(crate) async fn return_claim(ledger: &LedgerBatches, job: &Job<'_>, claim: HeldClaim) -> JobEnd {
-    match ledger.store.deliveries().give_back(claim).await {
+    match ledger.store.deliveries().release(claim).await {
         Ok(true) => postpone(ledger, job, Refusal::busy()).await,
         Ok(false) => outcome::after_losing_the_claim(ledger, job).await,
         Err(error) => {

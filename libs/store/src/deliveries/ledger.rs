@@ -216,14 +216,14 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Gives a claim back before the provider was called. The same attempt can then be claimed again: with any provider or, if the
+    /// Releases a claim before the provider was called. The same attempt can then be claimed again: with any provider or, if the
     /// claim took over an expired one, with the recorded provider. Returns false, and changes nothing, if the claim is no longer
     /// valid or its call may have started. Safe to repeat.
     ///
     /// # Errors
-    /// Returns an error if the database fails. The claim may still have been given back; otherwise it ends with its lease.
-    pub async fn give_back(self, claim: HeldClaim) -> Result<bool, Error> {
-        let given_back = sqlx::query!(
+    /// Returns an error if the database fails. The claim may still have been released; otherwise it ends with its lease.
+    pub async fn release(self, claim: HeldClaim) -> Result<bool, Error> {
+        let released = sqlx::query!(
             "UPDATE delivery SET token = NULL, lease_until = CASE WHEN $6::boolean THEN now() END,
                status = CASE WHEN $6 THEN status WHEN attempt = 1 THEN $4 ELSE $5 END
              WHERE app_id = $1 AND id = $2 AND token = $3 AND status = 'sending' AND NOT calling",
@@ -236,7 +236,7 @@ impl Deliveries<'_> {
         )
         .execute(&self.0.pool)
         .await?;
-        Ok(given_back.rows_affected() == 1)
+        Ok(released.rows_affected() == 1)
     }
 
     /// Returns the states of the named deliveries in any order. Unknown deliveries are left out.

@@ -61,7 +61,7 @@ impl<'a> Twin<'a> {
         let attempt = u32::try_from(1 + seeded.below(3)).unwrap();
         match seeded.below(10) {
             0 | 1 => self.claim(attempt).await,
-            8 => self.give_back(seeded).await,
+            8 => self.release(seeded).await,
             9 => self.renew(seeded).await,
             2 => self.mark(seeded).await,
             3 | 4 => self.settle(seeded, attempt).await,
@@ -134,13 +134,13 @@ impl<'a> Twin<'a> {
         assert_eq!(found, [expected], "{:#?}", self.history);
     }
 
-    async fn give_back(&mut self, seeded: &mut RandomNumbers) {
+    async fn release(&mut self, seeded: &mut RandomNumbers) {
         let Some((number, token)) = self.token(seeded) else { return };
         let takes_over = seeded.below(2) == 0;
-        let expected = self.model.give_back(number, takes_over);
+        let expected = self.model.release(number, takes_over);
         self.history.push(format!("given back by {number}, takes over {takes_over}: {expected}"));
         let claim = HeldClaim { app: self.app, delivery: self.delivery, token, takes_over };
-        let found = self.fixture.store.deliveries().give_back(claim).await.unwrap();
+        let found = self.fixture.store.deliveries().release(claim).await.unwrap();
         assert_eq!(found, expected, "{:#?}", self.history);
     }
 

@@ -92,7 +92,7 @@ async fn a_worker_that_lost_the_claim_does_not_record_its_answer() {
 async fn a_job_whose_claim_another_worker_gave_back_is_not_lost() {
     let (world, scripted, order, claim) = Box::pin(taken_over_during_the_call()).await;
     let first = HeldClaim { takes_over: false, ..claim };
-    assert!(world.context.store.deliveries().give_back(first).await.unwrap());
+    assert!(world.context.store.deliveries().release(first).await.unwrap());
     // The other worker stops here, before it postpones the job.
     scripted.release();
     world.reaches(order.delivery_id, Status::Sent).await;

@@ -85,7 +85,7 @@ async fn an_expired_lease_is_taken_over_with_the_same_provider() {
 }
 
 #[tokio::test]
-async fn a_claim_that_took_over_another_and_is_given_back_keeps_the_provider() {
+async fn a_released_claim_that_took_over_another_keeps_the_provider() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let delivery = fixture.deliveries(app, 1).await[0];
@@ -93,9 +93,9 @@ async fn a_claim_that_took_over_another_and_is_given_back_keeps_the_provider() {
         Claim::Granted { token, provider, takes_over } => (token, provider, takes_over),
         other => panic!("not granted: {other:?}"),
     };
-    let give_back = async |token, takes_over| {
+    let release = async |token, takes_over| {
         let claim = HeldClaim { app, delivery, token, takes_over };
-        assert!(fixture.store.deliveries().give_back(claim).await.unwrap());
+        assert!(fixture.store.deliveries().release(claim).await.unwrap());
     };
     let main = Some("main".to_owned());
     let first = fixture.claim(app, delivery, 1, "main").await;
@@ -104,7 +104,7 @@ async fn a_claim_that_took_over_another_and_is_given_back_keeps_the_provider() {
     for _ in 0..2 {
         let (token, provider, takes_over) = claim().await;
         assert_eq!((provider, takes_over), (main.clone(), true));
-        give_back(token, takes_over).await;
+        release(token, takes_over).await;
         assert_eq!(fixture.status(app, delivery).await, (Status::Sending, None));
     }
 }

@@ -79,7 +79,7 @@ impl Fixture {
             }
             Step::GiveBack => {
                 let claim = HeldClaim { app, delivery, token: TOKEN, takes_over: false };
-                store.deliveries().give_back(claim).await.unwrap();
+                store.deliveries().release(claim).await.unwrap();
             }
             Step::Settle | Step::Correct => {
                 let settlement = Settlement {
