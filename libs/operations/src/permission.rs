@@ -33,7 +33,9 @@ permissions! {
     /// List and show everything, without secrets and with masked targets.
     View: Viewer, backend: true;
     /// Show addresses and tokens in full.
-    RevealTargets: Support, backend: true;
+    RevealTargets: Support, backend: false;
+    /// Show users with their profiles and devices.
+    ViewUsers: Support, backend: true;
     EraseUsers: Support, backend: true;
     LiftSuppressions: Support, backend: false;
     EditTemplates: Editor, backend: false;

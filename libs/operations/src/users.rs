@@ -62,7 +62,7 @@ pub async fn find(
     app: AppId,
     identifier: &str,
 ) -> Result<(User, Vec<Device>), OperationError> {
-    caller.may(Permission::RevealTargets, app)?;
+    caller.may(Permission::ViewUsers, app)?;
     let directory = operations.store.directory();
     let user = database(directory.find_user(app, identifier)).await?;
     let user = user.ok_or(OperationError::NotFound(Object::User))?;
@@ -79,7 +79,7 @@ pub async fn list(
     after: Option<UserNumber>,
     limit: usize,
 ) -> Result<(Vec<(User, Vec<Device>)>, bool), OperationError> {
-    caller.may(Permission::RevealTargets, app)?;
+    caller.may(Permission::ViewUsers, app)?;
     let directory = operations.store.directory();
     let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut users = database(directory.list_users(app, after, wanted)).await?;
