@@ -75,7 +75,7 @@ fn check_nested(settings: &Value) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-fn nested(settings: Value, kept: Value) -> Result<ProviderDocument, Vec<Problem>> {
+fn nested(settings: &Value, kept: Value) -> Result<ProviderDocument, Vec<Problem>> {
     complete(json!({"identifier": "main", "channel": "email", "kind": "nested", "settings": settings}), kept)
 }
 
@@ -105,20 +105,20 @@ fn an_absent_secret_keeps_the_old_one_and_null_removes_it() {
 #[test]
 fn secrets_in_objects_are_kept_separately_and_removed_with_their_object() {
     let kept = json!({"token": "t", "dkim": {"privateKey": "k"}});
-    let read = nested(json!({"dkim": {"selector": "s"}}), kept.clone()).unwrap();
+    let read = nested(&json!({"dkim": {"selector": "s"}}), kept.clone()).unwrap();
     assert_eq!(
         (Value::Object(read.secrets), read.settings),
         (kept.clone(), json!({"dkim": {"selector": "s"}}))
     );
 
-    let read = nested(json!({"token": "new", "dkim": {"selector": "s"}}), kept.clone()).unwrap();
+    let read = nested(&json!({"token": "new", "dkim": {"selector": "s"}}), kept.clone()).unwrap();
     assert_eq!(Value::Object(read.secrets), json!({"token": "new", "dkim": {"privateKey": "k"}}));
     assert_eq!((read.given, read.kept), (vec!["token"], vec!["dkim.privateKey"]));
 
-    let read = nested(json!({"host": "h"}), kept.clone()).unwrap();
+    let read = nested(&json!({"host": "h"}), kept.clone()).unwrap();
     assert_eq!(Value::Object(read.secrets), json!({"token": "t"}));
 
-    let problems = nested(json!({"token": null, "dkim": {"privateKey": null}}), kept).err().unwrap();
+    let problems = nested(&json!({"token": null, "dkim": {"privateKey": null}}), kept).err().unwrap();
     assert_eq!(fields(&problems), ["settings.token", "settings.dkim.privateKey"]);
 }
 
