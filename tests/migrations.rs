@@ -74,8 +74,8 @@ impl Migration {
         while let Some(letter) = rest.chars().next() {
             let skipped = if rest.starts_with("--") {
                 rest.find('\n').unwrap_or(rest.len())
-            } else if rest.starts_with("$$") {
-                rest[2..].find("$$").unwrap() + 4
+            } else if let Some(body) = rest.strip_prefix("$$") {
+                body.find("$$").unwrap() + 4
             } else if letter == '\'' {
                 statement.push('?');
                 rest[1..].find('\'').unwrap() + 2

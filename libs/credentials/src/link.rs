@@ -84,9 +84,6 @@ pub fn key_context(app: AppId) -> String {
 }
 
 /// Creates a key for an app that has none.
-///
-/// # Errors
-/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
     store.control().add_link_key(app, &generate(master_key, app)?).await?;
     Ok(())
@@ -94,9 +91,6 @@ pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result
 
 /// Creates a new key for an app. The key seals the app's links from now on. Links with earlier keys stay valid for `grace`.
 /// Returns the version of the key; None if the app does not exist.
-///
-/// # Errors
-/// Returns an error if no random numbers are available, or the database fails.
 pub async fn rotate(
     store: &Store,
     master_key: &MasterKey,
@@ -108,9 +102,6 @@ pub async fn rotate(
 }
 
 /// Generates a key for an app's links, and seals it.
-///
-/// # Errors
-/// Returns an error if no random numbers are available.
 pub fn generate(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> {
     let mut key = Zeroizing::new([0; KEY_LENGTH]);
     rand::fill(&mut *key).map_err(|_| SecretsError::Random)?;

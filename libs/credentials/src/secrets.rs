@@ -191,9 +191,6 @@ impl MasterKey {
 
     /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`). Encrypts it with AES-256-GCM under a
     /// new record key, which is itself sealed with the master key. The secret can be opened only with the same context.
-    ///
-    /// # Errors
-    /// Returns an error if no random numbers are available.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
@@ -293,9 +290,6 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
 }
 
 /// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
-///
-/// # Errors
-/// Returns an error if no random numbers are available.
 pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> {
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
@@ -303,9 +297,6 @@ pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> 
 }
 
 /// Returns `length` random bytes.
-///
-/// # Errors
-/// Returns an error if no random numbers are available.
 pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     let mut random = vec![0; length];
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;

@@ -43,9 +43,6 @@ pub struct CreatedKey {
 
 /// Creates a signing key for an app, and stores the key that verifies signatures. Returns None if the app already has the maximum
 /// number of keys.
-///
-/// # Errors
-/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create_key(
     store: &Store,
     master_key: &MasterKey,

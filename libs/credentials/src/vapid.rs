@@ -46,9 +46,6 @@ impl GeneratedPair {
 }
 
 /// Generates a key pair for an app, and seals its private key.
-///
-/// # Errors
-/// Returns an error if no random numbers are available.
 pub fn generate(master_key: &MasterKey, app: AppId) -> Result<GeneratedPair, VapidError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
@@ -57,9 +54,6 @@ pub fn generate(master_key: &MasterKey, app: AppId) -> Result<GeneratedPair, Vap
 }
 
 /// Creates a key pair for the app, unless it already has one.
-///
-/// # Errors
-/// Returns an error if no random numbers are available, or the database fails.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
     store.control().add_vapid_key(app, generate(master_key, app)?.as_row()).await?;
     Ok(())

@@ -16,9 +16,6 @@ pub struct Secret(SecretSlice<u8>);
 
 impl Secret {
     /// Generates a secret.
-    ///
-    /// # Errors
-    /// Returns an error if no random numbers are available.
     pub fn generate() -> Result<Secret, SecretsError> {
         Ok(Secret(random_bytes(LENGTH)?))
     }

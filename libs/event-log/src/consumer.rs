@@ -124,9 +124,6 @@ impl EventLog {
 
 impl EventLog {
     /// Returns the position of a durable consumer; None if the consumer does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached.
     pub async fn consumer_progress(
         &self,
         stream: StreamName,

@@ -113,17 +113,11 @@ impl EventLog {
     }
 
     /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold the message.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
         Ok(self.message(stream, seq).await?.map(|record| record.published_at))
     }
 
     /// Reads one message. Returns None if the stream does not hold the message.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached.
     pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;

@@ -39,14 +39,16 @@ pub struct BucketState {
     pub retry_after: Option<u64>,
 }
 
-impl RateLimits {
+impl Default for RateLimits {
     /// Creates limits without buckets. The first request of a key creates its bucket, which is full.
-    pub fn new() -> RateLimits {
+    fn default() -> RateLimits {
         let buckets =
             Proof::ALL.map(|_| Cache::builder().max_capacity(CAPACITY).time_to_idle(FORGOTTEN_AFTER).build());
         RateLimits { buckets }
     }
+}
 
+impl RateLimits {
     /// Counts one request of a key whose limit is `rate` requests per second.
     pub async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> BucketState {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await

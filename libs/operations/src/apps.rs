@@ -19,9 +19,6 @@ pub async fn find(operations: &Operations, caller: &Caller, name_or_id: &str) ->
 }
 
 /// Lists the apps that the caller may see, in order of creation.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(operations: &Operations, caller: &Caller) -> Result<Vec<App>, OperationError> {
     let mut apps = operations.store.control().list_apps().await?;
     apps.retain(|app| caller.may(Permission::View, app.id).is_ok());

@@ -6,9 +6,6 @@ use store::database::audit::AuditRow;
 use crate::{Caller, OperationError, Operations, Permission};
 
 /// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,

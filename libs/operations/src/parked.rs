@@ -84,9 +84,6 @@ impl RedriveReport {
 }
 
 /// Lists at most `limit` parked messages, earliest first.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
@@ -159,9 +156,6 @@ pub async fn redrive(
 }
 
 /// Returns the report of a redrive that would run now, and changes nothing.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn preview(
     operations: &Operations,
     caller: &Caller,

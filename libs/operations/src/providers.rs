@@ -104,9 +104,6 @@ pub async fn preview(
 }
 
 /// Returns true if setting the provider would keep stored secrets that the document omits.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn keeps_secrets(
     operations: &Operations,
     caller: &Caller,
@@ -181,9 +178,6 @@ pub async fn remove(
 }
 
 /// Lists the providers of an app, without their secrets.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,

@@ -123,7 +123,7 @@ impl Publisher {
     }
 
     fn encode(&self, stream: StreamName, event: &Envelope) -> Result<Bytes, OperationError> {
-        let payload = event.encode().map_err(|error| OperationError::defect(error))?;
+        let payload = event.encode().map_err(OperationError::defect)?;
         if payload.len() > MAX_EVENT {
             return Err(OperationError::TooLarge);
         }

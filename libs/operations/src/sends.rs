@@ -55,7 +55,7 @@ impl Sends {
             publisher,
             categories: KnownCategories::new(),
             reservations,
-            transactional_rates: RateLimits::new(),
+            transactional_rates: RateLimits::default(),
             transactional_rate: NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN),
             retention: context.config.streams.retention,
             links: context.links.clone(),

@@ -7,9 +7,6 @@ use store::deliveries::suppression::{LiftedSuppression, Suppression, Suppression
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Lists at most `limit` suppressions, latest first. Targets are masked unless `reveal` is true.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,

@@ -12,9 +12,6 @@ pub use document::TemplateDocument;
 
 /// Adds a version to a template, and creates the template if it does not exist. Returns the template's id and the number of
 /// the version.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn put(
     operations: &Operations,
     caller: &Caller,
@@ -32,9 +29,6 @@ pub async fn put(
 }
 
 /// Lists the newest version of each template, ordered by identifier.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,

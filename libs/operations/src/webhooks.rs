@@ -119,9 +119,6 @@ pub async fn remove(
 }
 
 /// Lists the endpoints of an app, oldest first.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
@@ -147,9 +144,6 @@ pub async fn find(
 }
 
 /// Lists at most `limit` messages that Tidings gave up on, latest first. If `endpoint` is given, lists only its messages.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn failed(
     operations: &Operations,
     caller: &Caller,

@@ -10,9 +10,6 @@ use store::{Error, Store};
 
 /// Finds the recipients of the next chunk of a send to topics: further subscribers, without the users that the send lists or excludes. If
 /// all subscribers that it looks at are left out, the chunk has no recipients, but may not be the last.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn next_expansion(store: &Store, chunk: &Chunk) -> Result<Expansion, Error> {
     let (send, after) = (&chunk.send, end(chunk));
     let left_out: HashSet<&str> = send.identifiers().collect();

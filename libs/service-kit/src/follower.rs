@@ -214,9 +214,6 @@ impl<P: Projection> Follower<P> {
     }
 
     /// Reads the checkpoint and the state that the projection keeps in memory.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
     pub async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.database().checkpoint(P::NAME, self.stream).await?;
         self.projection.load().await

@@ -66,9 +66,6 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
 }
 
 /// Finds and stores the number of bytes that the log can hold. If the log does not answer, the stored number stays.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn record_log_store(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     match log.storable(&StreamName::all(partitions)).await {
         Ok(found) => Ok(store.database().record_log_store(found).await?),

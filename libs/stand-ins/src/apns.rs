@@ -99,9 +99,6 @@ impl fmt::Debug for ApnsStandIn {
 
 impl ApnsStandIn {
     /// Starts a server that captures pushes into `outbox`, and generates the key that signs provider tokens.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use, or if no random numbers are available.
     pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
         let pair = KeyPair::generate().map_err(io::Error::other)?;
         let team_key =

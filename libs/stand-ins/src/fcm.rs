@@ -68,9 +68,6 @@ impl fmt::Debug for FcmStandIn {
 
 impl FcmStandIn {
     /// Starts a server that captures messages into `outbox`, and generates the key of a service account.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use, or if no random numbers are available.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
         let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =

@@ -77,9 +77,6 @@ struct Counts {
 
 impl HttpServer {
     /// Starts a server that passes requests to `handler`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;

@@ -41,9 +41,6 @@ struct Api {
 
 impl PostmarkStandIn {
     /// Starts a server that captures emails into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: PostmarkSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let api = Arc::new(Api { server_token: settings.server_token, outbox, script: Script::default() });
         Ok(PostmarkStandIn { http: HttpServer::start(settings.http, api.clone()).await?, api })

@@ -30,9 +30,6 @@ pub struct Providers {
 
 impl Providers {
     /// Starts every provider.
-    ///
-    /// # Errors
-    /// Returns an error if no port is free.
     pub async fn start(outbox: Arc<Outbox>) -> io::Result<Self> {
         let twilio = TwilioSettings { reports: false, ..TwilioSettings::default() };
         Ok(Providers {

@@ -55,9 +55,6 @@ struct PushService {
 
 impl PushServiceStandIn {
     /// Starts a push service that captures messages into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: HttpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let service = Arc::new(PushService {
             origin: std::sync::OnceLock::new(),

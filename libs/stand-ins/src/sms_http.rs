@@ -41,9 +41,6 @@ struct Provider {
 
 impl SmsHttpStandIn {
     /// Starts a provider on `port` (0 means a free port) that captures messages into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let provider = Arc::new(Provider { outbox, script: Script::default(), known: Mutex::default() });
         let settings = HttpSettings { port, ..HttpSettings::default() };

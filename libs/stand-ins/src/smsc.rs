@@ -140,9 +140,6 @@ struct Counts {
 
 impl SmscStandIn {
     /// Starts a message centre that captures messages into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;

@@ -105,9 +105,6 @@ struct Server {
 
 impl SmtpStandIn {
     /// Starts a server that captures emails into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;

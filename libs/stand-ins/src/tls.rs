@@ -31,17 +31,11 @@ pub struct CertificatePem {
 
 impl Authority {
     /// Creates an authority with new keys.
-    ///
-    /// # Errors
-    /// Returns an error if no random numbers are available.
     pub fn new() -> anyhow::Result<Authority> {
         Authority::with(&KeyPair::generate()?)
     }
 
     /// Creates an authority whose server certificate has an RSA key, for servers that know no other keys.
-    ///
-    /// # Errors
-    /// Returns an error if no random numbers are available.
     pub fn rsa() -> anyhow::Result<Authority> {
         Authority::with(&KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048)?)
     }

@@ -115,9 +115,6 @@ struct Message {
 
 impl TwilioStandIn {
     /// Starts a stand-in that captures messages into `outbox`.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(settings: TwilioSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (callbacks, posting) = Callbacks::new(settings.auth_token.clone());

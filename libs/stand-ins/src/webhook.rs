@@ -61,9 +61,6 @@ struct State {
 
 impl WebhookReceiver {
     /// Starts a receiver. It refuses all calls until [`trust`](Self::trust) sets the secrets.
-    ///
-    /// # Errors
-    /// Returns an error if no port is free.
     pub async fn start() -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(None).await
     }

@@ -94,9 +94,6 @@ impl Webhooks<'_> {
     }
 
     /// Lists the app's endpoints, oldest first.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         let rows = sqlx::query!(
             r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (

@@ -34,9 +34,6 @@ struct Flow {
 impl Proxy {
     /// Starts a proxy on a free port for the server on `port`. If that server does not run, the proxy accepts connections and
     /// closes them at once.
-    ///
-    /// # Errors
-    /// Returns an error if no port is free.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

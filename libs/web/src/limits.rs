@@ -32,9 +32,9 @@ impl Limits {
     pub fn new(config: &service_kit::config::Gateway) -> Limits {
         let rate = |rate| NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN);
         Limits {
-            buckets: RateLimits::new(),
-            refusals: RateLimits::new(),
-            look_ups: RateLimits::new(),
+            buckets: RateLimits::default(),
+            refusals: RateLimits::default(),
+            look_ups: RateLimits::default(),
             per_app: rate(config.rate_limit),
             per_user: rate(config.user_rate_limit),
             per_peer: rate(config.peer_rate_limit),

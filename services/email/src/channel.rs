@@ -31,9 +31,6 @@ pub struct EmailSender {
 
 impl EmailSender {
     /// Creates a sender. The limits apply to each provider separately.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub fn new(limits: PoolLimits, outbound: Outbound, sources: Sources) -> reqwest::Result<Self> {
         Ok(EmailSender {
             sources: Arc::new(sources),

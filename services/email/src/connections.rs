@@ -19,9 +19,6 @@ pub struct Connections {
 
 impl Connections {
     /// Creates connections. The limits apply to each provider separately.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub(crate) fn new(limits: PoolLimits, outbound: Outbound) -> reqwest::Result<Connections> {
         let client = outbound.client().build()?;
         let caller = Caller::new(client.clone(), outbound, limits.api);

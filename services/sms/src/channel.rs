@@ -37,9 +37,6 @@ impl SmsSender {
     /// Creates a sender, and the queue of receipts from its SMPP sessions. The sessions run as tasks of
     /// `tasks`. `public_url` is the gateway's public address. If it is set, the sender requests status callbacks from
     /// Twilio.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub fn start(
         outbound: Outbound,
         public_url: Option<String>,

@@ -19,9 +19,6 @@ pub struct WebPushSender {
 
 impl WebPushSender {
     /// Creates a sender. It starts a task that looks up subscriptions until the process stops.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub fn new(context: &Context) -> anyhow::Result<WebPushSender> {
         Ok(WebPushSender { services: PushServices::new(context)?, providers: OpenProviders::new(KINDS) })
     }

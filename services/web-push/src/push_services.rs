@@ -43,9 +43,6 @@ impl ChannelResources for PushServices {
 
 impl PushServices {
     /// Creates the client, and starts a task that looks up the keys of browsers until the process stops.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub(crate) fn new(context: &Context) -> anyhow::Result<PushServices> {
         let store = context.store.clone();
         let (browsers, looking_up) = Batcher::new(BATCH, move |named: Vec<SubscriptionName>| {

@@ -91,9 +91,6 @@ pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
 
 impl Caller {
     /// Creates a client. Each of its calls takes at most `limit`, including receiving the whole answer.
-    ///
-    /// # Errors
-    /// Returns an error if TLS cannot be set up.
     pub fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<Caller> {
         Ok(Caller { outbound, client: outbound.client().build()?, limit })
     }

@@ -68,18 +68,12 @@ impl Settings {
 }
 
 /// Runs the webhooks until the process stops. Several processes share the work.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let settings = Settings::new(&context.config.webhooks);
     run_with(context, settings).await
 }
 
 /// Runs the webhooks like [`run`], with the given settings.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up.
 pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()> {
     let streams = (0..context.partitions).map(StreamName::Inbox).chain([StreamName::Outcome]);
     for stream in streams {

@@ -86,18 +86,12 @@ async fn round(
 
 /// Returns the number of records that are not sealed with the primary key. If it is zero, no other key is needed. After
 /// [`reseal_all`] it may be above zero, because a service with only the old key may have written further records in the meantime.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::Error> {
     let primary = master_key.id();
     Ok(status(store).await?.iter().filter(|found| found.key != primary).map(|found| found.records).sum())
 }
 
 /// Counts the records of each table by master key.
-///
-/// # Errors
-/// Returns an error if the database fails.
 pub async fn status(store: &Store) -> Result<Vec<KeyUsage>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {

@@ -101,7 +101,7 @@ impl Sends {
             let click_url = click_url.clone();
             let pairs =
                 spawn_blocking(move || pairs(&planned, before, &facts, click_url.as_deref(), until)).await;
-            for pair in pairs.map_err(|error| OperationError::defect(error))? {
+            for pair in pairs.map_err(OperationError::defect)? {
                 *outcome.counts.entry(pair.channel).or_default().entry(pair.status).or_default() += 1;
                 outcome.data.push(pair);
             }

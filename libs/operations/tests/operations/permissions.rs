@@ -24,6 +24,17 @@ use crate::{World, world};
 
 const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
 
+/// Calls a use case, and notes the permission that was denied.
+macro_rules! call {
+    ($denied:ident, $name:literal, $call:expr) => {
+        match $call.await.map(drop) {
+            Err(OperationError::Denied(permission)) => $denied.push(($name, permission)),
+            Ok(()) | Err(OperationError::NotFound(_) | OperationError::Conflict(_)) => {}
+            Err(error) => panic!("{}: {error}", $name),
+        }
+    };
+}
+
 /// Calls every use case with a permission, and returns the permissions that were denied, by name of the use case.
 async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec<(&'static str, Permission)> {
     static KINDS: LazyLock<[KnownKind; 1]> = LazyLock::new(|| {
@@ -37,29 +48,67 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     let url = Url::parse("https://shop.example/hook").unwrap();
     let of_app = ParkedFilter { app: Some(app), ..ParkedFilter::default() };
     let suppressed = SuppressionFilter { app: Some(app), channel: None };
-    let mut denied = Vec::new();
-    macro_rules! call {
-        ($name:literal, $call:expr) => {
-            match $call.await.map(drop) {
-                Err(OperationError::Denied(permission)) => denied.push(($name, permission)),
-                Ok(()) | Err(OperationError::NotFound(_) | OperationError::Conflict(_)) => {}
-                Err(error) => panic!("{}: {error}", $name),
-            }
-        };
-    }
+    let mut denied = directory_denials(world, operations, caller).await;
+    call!(denied, "list providers", providers::list(operations, caller, app));
+    call!(denied, "find provider", providers::find(operations, caller, app, "main"));
+    call!(denied, "list templates", templates::list(operations, caller, app));
+    call!(denied, "list endpoints", webhooks::list(operations, caller, app));
+    call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
+    call!(denied, "list parked", parked::list(operations, caller, &of_app, 1));
+    call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
+    call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
+    call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
+    call!(denied, "put template", templates::put(operations, caller, app, &template));
+    call!(denied, "preview provider", providers::preview(operations, caller, app, &draft));
+    call!(denied, "set provider", providers::set(operations, caller, app, &draft));
+    call!(denied, "stored provider", providers::stored(operations, caller, app, "main"));
+    call!(denied, "enable provider", providers::enable(operations, caller, app, "main", true));
+    call!(denied, "disable provider", providers::enable(operations, caller, app, "main", false));
+    call!(denied, "remove provider", providers::remove(operations, caller, app, "main"));
+    call!(denied, "set endpoint", webhooks::set(operations, caller, app, &url, &[]));
+    call!(
+        denied,
+        "rotate endpoint secret",
+        webhooks::rotate_secret(operations, caller, app, 1, Duration::ZERO)
+    );
+    call!(denied, "endpoint secrets", webhooks::secrets(operations, caller, app, 1));
+    call!(denied, "redeliver webhooks", webhooks::redeliver(operations, caller, app, None, None));
+    call!(denied, "remove endpoint", webhooks::remove(operations, caller, app, 1));
+    call!(denied, "preview redrive", parked::preview(operations, caller, &of_app));
+    call!(denied, "redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
+    call!(denied, "set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
+    call!(denied, "rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
+    call!(denied, "create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
+    call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
+    call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
+    call!(denied, "audit", audit::list(operations, caller, app, None, 1));
+    denied
+}
+
+/// Calls the use cases of users, topics and categories, like [`denials`].
+async fn directory_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let (app, mut denied) = (world.shop, Vec::new());
     let nobody = domain::content::Object::new;
-    call!("create user", users::create(operations, caller, app, "ada", nobody()));
-    call!("merge user", users::merge(operations, caller, app, "ada", nobody()));
-    call!("merge users", users::merge_many(operations, caller, app, Vec::new()));
-    call!("find user", users::find(operations, caller, app, "ada"));
-    call!("list users", users::list(operations, caller, app, None, 1));
-    call!("erase user", users::erase(operations, caller, app, "ada", 1));
-    call!("put topic", topics::put(operations, caller, app, "news", None, None));
-    call!("find topic", topics::find(operations, caller, app, "news"));
-    call!("change subscriptions", topics::change_subscriptions(operations, caller, app, "news", &[], &[]));
-    call!("list subscribers", topics::subscribers(operations, caller, app, "news", None, 1));
-    call!("topics of user", topics::of_user(operations, caller, app, "ada", None, 1));
-    call!("delete topic", topics::delete(operations, caller, app, "news"));
+    call!(denied, "create user", users::create(operations, caller, app, "ada", nobody()));
+    call!(denied, "merge user", users::merge(operations, caller, app, "ada", nobody()));
+    call!(denied, "merge users", users::merge_many(operations, caller, app, Vec::new()));
+    call!(denied, "find user", users::find(operations, caller, app, "ada"));
+    call!(denied, "list users", users::list(operations, caller, app, None, 1));
+    call!(denied, "erase user", users::erase(operations, caller, app, "ada", 1));
+    call!(denied, "put topic", topics::put(operations, caller, app, "news", None, None));
+    call!(denied, "find topic", topics::find(operations, caller, app, "news"));
+    call!(
+        denied,
+        "change subscriptions",
+        topics::change_subscriptions(operations, caller, app, "news", &[], &[])
+    );
+    call!(denied, "list subscribers", topics::subscribers(operations, caller, app, "news", None, 1));
+    call!(denied, "topics of user", topics::of_user(operations, caller, app, "ada", None, 1));
+    call!(denied, "delete topic", topics::delete(operations, caller, app, "news"));
     let category = NewCategory {
         identifier: "orders",
         name: "Orders",
@@ -67,37 +116,8 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
         hide_in_in_app: false,
         hide_in_preference_manager: false,
     };
-    call!("create category", categories::create(operations, caller, app, category));
-    call!("delete category", categories::delete(operations, caller, app, CategoryId(1)));
-    call!("list providers", providers::list(operations, caller, app));
-    call!("find provider", providers::find(operations, caller, app, "main"));
-    call!("list templates", templates::list(operations, caller, app));
-    call!("list endpoints", webhooks::list(operations, caller, app));
-    call!("failed webhooks", webhooks::failed(operations, caller, app, None, 1));
-    call!("list parked", parked::list(operations, caller, &of_app, 1));
-    call!("list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
-    call!("reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
-    call!("lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
-    call!("put template", templates::put(operations, caller, app, &template));
-    call!("preview provider", providers::preview(operations, caller, app, &draft));
-    call!("set provider", providers::set(operations, caller, app, &draft));
-    call!("stored provider", providers::stored(operations, caller, app, "main"));
-    call!("enable provider", providers::enable(operations, caller, app, "main", true));
-    call!("disable provider", providers::enable(operations, caller, app, "main", false));
-    call!("remove provider", providers::remove(operations, caller, app, "main"));
-    call!("set endpoint", webhooks::set(operations, caller, app, &url, &[]));
-    call!("rotate endpoint secret", webhooks::rotate_secret(operations, caller, app, 1, Duration::ZERO));
-    call!("endpoint secrets", webhooks::secrets(operations, caller, app, 1));
-    call!("redeliver webhooks", webhooks::redeliver(operations, caller, app, None, None));
-    call!("remove endpoint", webhooks::remove(operations, caller, app, 1));
-    call!("preview redrive", parked::preview(operations, caller, &of_app));
-    call!("redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
-    call!("set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
-    call!("rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
-    call!("create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
-    call!("revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
-    call!("rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
-    call!("audit", audit::list(operations, caller, app, None, 1));
+    call!(denied, "create category", categories::create(operations, caller, app, category));
+    call!(denied, "delete category", categories::delete(operations, caller, app, CategoryId(1)));
     denied
 }
 

@@ -8,9 +8,6 @@ use tokio::net::{TcpListener, TcpStream};
 
 /// Starts to listen, and returns the URL of the server and a future that serves one request. The server answers it with
 /// `status`, and closes the connection in the middle of the answer's body.
-///
-/// # Errors
-/// Returns an error if no port is free.
 pub async fn half_answer(status: u16) -> io::Result<(String, impl Future<Output = io::Result<()>>)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let url = format!("http://{}/", listener.local_addr()?);

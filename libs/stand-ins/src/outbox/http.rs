@@ -34,9 +34,6 @@ pub struct OutboxServer {
 
 impl OutboxServer {
     /// Starts a server for `outbox` on `port`; 0 means a free port.
-    ///
-    /// # Errors
-    /// Returns an error if the port is in use.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), port)).await?;
         let address = listener.local_addr()?;

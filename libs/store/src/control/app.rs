@@ -134,17 +134,11 @@ impl AppDraft {
     }
 
     /// Stores the key pair with which the app identifies itself to web push services.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
     pub async fn add_vapid_key(&mut self, key: NewVapidKey<'_>) -> Result<(), Error> {
         vapid_key::insert(&mut self.transaction, self.id, key).await
     }
 
     /// Stores the key of the app's links, encrypted with the master key in the context `link-key:{app}`.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails.
     pub async fn add_link_key(&mut self, sealed: &[u8]) -> Result<(), Error> {
         link_key::insert_first(&mut self.transaction, self.id, sealed).await
     }

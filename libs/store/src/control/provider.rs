@@ -90,9 +90,6 @@ pub struct StoredProvider {
 
 impl Control<'_> {
     /// Finds the app's provider with this identifier, whether it is enabled or not. Returns None if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn provider(self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
         let row = sqlx::query_as!(
             StoredRow,
@@ -107,9 +104,6 @@ impl Control<'_> {
     }
 
     /// Lists all providers of the app by channel. Within a channel, they are in the order in which workers try them.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(
             r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
@@ -138,9 +132,6 @@ impl Control<'_> {
     }
 
     /// Lists the channels for which the app has an enabled provider.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn enabled_channels(self, app: AppId) -> Result<Vec<Channel>, Error> {
         let names: Vec<String> = sqlx::query_scalar!(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",

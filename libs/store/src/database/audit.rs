@@ -74,9 +74,6 @@ impl<'a> AuditEntry<'a> {
 
 impl Database<'_> {
     /// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_audit(
         self,
         app: AppId,

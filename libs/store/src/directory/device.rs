@@ -67,17 +67,11 @@ impl Directory<'_> {
     }
 
     /// Lists the user's devices, last connected first.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_devices(self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
         Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
     }
 
     /// Lists the devices of each user, last connected first.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_devices_of(
         self,
         app: AppId,

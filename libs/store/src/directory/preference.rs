@@ -26,9 +26,6 @@ pub struct CategoryPreference {
 impl Directory<'_> {
     /// Lists the user's choices by category, in the order in which the categories were created. The list is empty for an
     /// unknown user.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_preferences(
         self,
         app: AppId,

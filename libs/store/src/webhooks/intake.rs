@@ -58,9 +58,6 @@ pub struct WebhookBatch {
 
 impl Webhooks<'_> {
     /// Lists the enabled endpoints of the given apps.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         let rows = sqlx::query!(
             "SELECT app_id, id, events, since FROM webhook_endpoint

@@ -42,9 +42,6 @@ impl ProviderToken {
     }
 
     /// Returns the current token. Signs a new one if the current token is older than 40 minutes.
-    ///
-    /// # Errors
-    /// Returns an error if signing fails.
     pub fn current(&self, now: Timestamp) -> Result<Arc<str>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
@@ -58,9 +55,6 @@ impl ProviderToken {
 
     /// Returns a token in place of `refused`, which APNs reported as expired. Returns None if `refused` is younger than
     /// 20 minutes, because APNs rejects tokens that change more often.
-    ///
-    /// # Errors
-    /// Returns an error if signing fails.
     pub fn instead_of(&self, refused: &str, now: Timestamp) -> Result<Option<Arc<str>>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {

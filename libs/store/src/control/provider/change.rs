@@ -33,9 +33,6 @@ impl Control<'_> {
 
     /// Starts creating or replacing the provider with this identifier. Also returns the stored provider if it exists, and
     /// locks its row until the edit is completed or dropped.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn edit_provider(
         self,
         app: AppId,

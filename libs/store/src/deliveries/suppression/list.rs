@@ -29,9 +29,6 @@ pub struct SuppressionFilter {
 
 impl Deliveries<'_> {
     /// Lists at most `limit` suppressions, latest first.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a newer release wrote a row that this release cannot read.
     pub async fn list_suppressions(
         self,
         filter: SuppressionFilter,

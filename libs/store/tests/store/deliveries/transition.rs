@@ -18,6 +18,7 @@ use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id};
 
+const SYSTEM: Actor = Actor::System;
 const STREAM: StreamName = StreamName::Job(Channel::Email, Lane::Transactional);
 const TOKEN: Uuid = Uuid::from_u128(5);
 const RECEIPT: Uuid = Uuid::from_u128(6);
@@ -112,7 +113,7 @@ impl Fixture {
                 store.sends().record_render_failures(&[failure]).await.unwrap();
             }
             Step::Cancel => {
-                store.deliveries().cancel_request(app, send_id(1), &Actor::System).await.unwrap();
+                store.deliveries().cancel_request(app, send_id(1), &SYSTEM).await.unwrap();
             }
             Step::Erase => {
                 self.run(
@@ -123,11 +124,7 @@ impl Fixture {
                 self.pass().await;
             }
             Step::Redrive => {
-                store
-                    .deliveries()
-                    .redrive(&ParkedFilter::default(), None, 10, NOW, &Actor::System)
-                    .await
-                    .unwrap();
+                store.deliveries().redrive(&ParkedFilter::default(), None, 10, NOW, &SYSTEM).await.unwrap();
             }
         }
     }
