@@ -244,7 +244,13 @@ fn the_production_image_is_built_without_the_development_commands() {
     let image = include_str!("../../deploy/docker/Dockerfile");
     assert!(image.contains("--no-default-features --features \"$FEATURES\""), "{image}");
     assert!(image.contains("ARG FEATURES=\"\""), "{image}");
+    assert!(image.contains("deploy/services"), "{image}");
+    let services: Vec<_> = include_str!("../../deploy/services")
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
     for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
-        assert!(image.contains(service), "the Dockerfile does not mention {service}");
+        assert!(services.contains(&service), "deploy/services does not name {service}");
     }
 }
