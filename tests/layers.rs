@@ -1,4 +1,4 @@
-//! Commands leave the rules to `operations`: they hardly call the faces of `store`.
+//! Commands and handlers leave the rules to `operations`: they hardly call the faces of `store`.
 
 use super::{files, read, report, root};
 
@@ -11,13 +11,26 @@ const CALLS: [(&str, usize, &str); 1] = [(
 const FACES: [&str; 7] =
     [".control()", ".directory()", ".sends()", ".deliveries()", ".inbox()", ".webhooks()", ".erasure()"];
 
+/// Maximum number of calls in the gateway. It only falls.
+const MOST_CALLS_OF_THE_GATEWAY: usize = 49;
+
+#[test]
+fn the_gateway_calls_the_store_ever_less() {
+    let calls: usize =
+        files(&root().join("services/gateway/src"), "rs").iter().map(|file| calls(&read(file))).sum();
+    assert!(
+        calls <= MOST_CALLS_OF_THE_GATEWAY,
+        "services/gateway/src calls the store {calls} times, at most {MOST_CALLS_OF_THE_GATEWAY} are allowed: call a \
+         function of `operations`"
+    );
+}
+
 #[test]
 fn commands_call_operations_instead_of_the_store() {
     let folder = root().join("services/tidings/src");
     let mut problems = Vec::new();
     for file in files(&folder, "rs") {
-        let text = read(&file);
-        let calls: usize = FACES.iter().map(|face| text.matches(face).count()).sum();
+        let calls = calls(&read(&file));
         let name = file.strip_prefix(&folder).unwrap().to_str().unwrap().to_owned();
         let allowed = CALLS.iter().find(|(known, ..)| *known == name).map_or(0, |(_, most, _)| *most);
         if calls > allowed {
@@ -28,4 +41,8 @@ fn commands_call_operations_instead_of_the_store() {
         }
     }
     report(&problems);
+}
+
+fn calls(text: &str) -> usize {
+    FACES.iter().map(|face| text.matches(face).count()).sum()
 }
