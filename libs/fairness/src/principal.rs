@@ -63,7 +63,7 @@ impl Principal {
         Principal { proof: Proof::Secret, keys: [Some(Key::App(app)), None, None] }
     }
 
-    /// Creates the principal of a user for whom the app issued a token or a signature.
+    /// Creates the principal of a user with a token or a signature of the app.
     pub fn user(app: AppId, user: &str) -> Principal {
         let user = Key::User(app, Name::of(user));
         Principal { proof: Proof::Token, keys: [Some(user), Some(Key::App(app)), None] }

@@ -15,7 +15,7 @@ const PAGE: i64 = 100;
 /// Maximum number of messages in a report.
 const SHOWN: usize = 20;
 
-/// What a parked message is about.
+/// Subject of a parked message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ParkedKind {
     /// A delivery over this channel.

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Protocol of a stand-in.
 pub trait Protocol {
-    /// What the stand-in knows when it asks for a reaction.
+    /// Data that selects a reaction.
     type Moment<'a>: Copy;
     /// Condition of a rule. The default applies always.
     type Filter: Clone + Debug + Default;

@@ -78,7 +78,7 @@ pub(crate) struct Refusal {
     pub(crate) cause: &'static str,
 }
 
-/// What one call takes up of its budget. Dropping it releases everything. If the guard is dropped without a report, the call counts as
+/// Guard of the resources that one call occupies. Dropping it releases them. If the guard is dropped without a report, the call counts as
 /// not made. The default guard is that of a call without admission, which takes up only a call of its lane.
 #[derive(Default)]
 pub(crate) struct CallGuard {

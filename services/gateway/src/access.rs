@@ -22,7 +22,7 @@ use web::headers::HeaderNames;
 use crate::access::apps::Apps;
 use crate::access::refusals::Refusals;
 
-/// What is needed to authenticate callers. It is app data of the server.
+/// Keys, caches and settings that authenticate callers. It is app data of the server.
 pub(crate) struct Access {
     pub(crate) apps: Apps,
     pub(crate) refusals: Refusals,

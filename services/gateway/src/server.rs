@@ -32,7 +32,7 @@ const DROPPED_WITHIN: Duration = Duration::from_secs(1);
 /// Seconds that requests in progress have to finish after the server has stopped accepting connections.
 const FINISHED_WITHIN_SECONDS: u64 = 20;
 
-/// What all requests share.
+/// App data that all requests share.
 pub(crate) struct Shared {
     pub(crate) admission: Data<Admission>,
     pub(crate) access: Data<Access>,

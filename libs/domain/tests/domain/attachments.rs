@@ -53,7 +53,7 @@ fn files_are_removed_from_the_data() {
 }
 
 #[test]
-#[allow(clippy::too_many_lines)]
+#[allow(clippy::too_many_lines, reason = "one table of cases")]
 fn each_problem_of_a_file_names_its_field() {
     let one = |members: Value| json!([members]);
     let many: Vec<_> = (0..=MAX_ATTACHMENTS).map(|_| file("")).collect();
