@@ -1,5 +1,3 @@
-//! The control plane: apps, their keys, providers and templates.
-
 pub mod app;
 pub mod link_key;
 pub mod provider;

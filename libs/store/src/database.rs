@@ -1,5 +1,3 @@
-//! The database layer: sessions, transactions, errors, sealed columns, the audit log, and the failure counts of messages.
-
 pub mod audit;
 pub mod batch;
 pub(crate) mod checkpoint;

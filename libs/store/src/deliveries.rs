@@ -1,6 +1,3 @@
-//! The ledger of deliveries, and the operations that change it: claims, settlements, receipts, timers, parked jobs,
-//! cancellation and suppression.
-
 pub mod attachment;
 pub mod cancellation;
 pub mod ledger;

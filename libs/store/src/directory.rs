@@ -1,5 +1,3 @@
-//! The directory: users, profiles, preferences, devices, push tokens, web push subscriptions, categories and topics.
-
 pub mod category;
 pub mod device;
 pub mod opt_out;

@@ -1,9 +1,7 @@
-//! Groups of the store's methods. Each folder of this crate has one type here, its face. The methods of the face run the SQL
-//! statements in the folder.
+//! Faces of the store: each folder of this crate has one type here, whose methods run the SQL statements in the folder.
 
 use crate::Store;
 
-/// Declares the face of each folder, and the method of [`Store`] that returns the face.
 macro_rules! faces {
     ($($(#[$doc:meta])* $face:ident = $method:ident;)*) => {
         $(
@@ -25,23 +23,14 @@ macro_rules! faces {
 }
 
 faces! {
-    /// The identity of the database, the streams of its log, the audit log, encrypted columns, and failure counts of
-    /// messages.
+    /// The identity of the database, the streams of its log, the audit log, encrypted columns, and failure counts of messages.
     Database = database;
-    /// Apps, their keys and switches, providers and templates.
     Control = control;
-    /// Users, devices, preferences, categories and topics.
     Directory = directory;
-    /// Sends: idempotency keys, plans, and the status of requests that the API shows.
     Sends = sends;
-    /// The ledger: claims, settlements, receipts, timers, suppressions and attachments.
     Deliveries = deliveries;
-    /// Items and counters of inboxes, and the projection that writes them.
     Inbox = inbox;
-    /// Webhook endpoints, and messages for them.
     Webhooks = webhooks;
-    /// Erasure of users.
     Erasures = erasure;
-    /// Restoring a database from a backup and the log.
     Recovery = recovery;
 }

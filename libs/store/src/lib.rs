@@ -1,8 +1,7 @@
-//! Access to PostgreSQL: the directory, the control plane, plans, the ledger, timers and the tables of inboxes.
+//! Access to PostgreSQL.
 //!
-//! Only this crate contains SQL. Each module contains the statements for one kind of object. A statement that reads or writes
-//! many rows receives them as arrays and expands them with `UNNEST`, instead of running once per row. The primary
-//! key of every table with data of apps starts with the app id.
+//! Only this crate contains SQL. A statement that reads or writes many rows receives them as arrays and expands them with `UNNEST`, instead
+//! of running once per row. The primary key of every table with data of apps starts with the app id.
 
 pub mod control;
 pub mod database;

@@ -1,5 +1,3 @@
-//! Sends and their plans: idempotency keys, the facts that planning reads, and the stored decisions.
-
 pub mod chunk;
 pub mod expansion;
 pub mod facts;

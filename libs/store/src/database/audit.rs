@@ -8,26 +8,23 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
-/// One row of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
     pub at: Timestamp,
     /// `cli:` followed by the operator's account, or `api:` followed by the IP address of the caller that used the API
     /// secret.
     pub actor: String,
-    /// Kind of the actor; None if release 0.5.0 or earlier wrote the row.
+    /// None if release 0.5.0 or earlier wrote the row.
     pub actor_kind: Option<ActorKind>,
-    /// Name of the action, such as `app.set`, `user.erase` or `request.cancel`.
+    /// For instance `app.set`, `user.erase` or `request.cancel`.
     pub action: String,
     /// Name or number of the object that the action affected, without personal data.
     pub subject: String,
-    /// Members of the object that the action changed, with their values before it, without secrets.
+    /// Members that the action changed, with their previous values, without secrets.
     pub before: Option<Value>,
-    /// The members with their values after the action.
     pub after: Option<Value>,
 }
 
-/// A row to write.
 #[derive(Debug)]
 pub(crate) struct AuditEntry<'a> {
     app: Option<AppId>,
@@ -39,7 +36,6 @@ pub(crate) struct AuditEntry<'a> {
 }
 
 impl<'a> AuditEntry<'a> {
-    /// Creates a row about an object of an app, or of the installation if `app` is None.
     pub(crate) fn new(
         app: impl Into<Option<AppId>>,
         actor: &'a Actor,
@@ -49,7 +45,7 @@ impl<'a> AuditEntry<'a> {
         AuditEntry { app: app.into(), actor, action, subject, before: None, after: None }
     }
 
-    /// Adds the changed members, with their values before and after the change. They must contain no secrets and no personal data.
+    /// The values must contain no secrets and no personal data.
     pub(crate) fn changed(self, before: Option<Value>, after: Option<Value>) -> Self {
         AuditEntry { before, after, ..self }
     }
@@ -73,7 +69,7 @@ impl<'a> AuditEntry<'a> {
 }
 
 impl Database<'_> {
-    /// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
+    /// Latest rows first.
     pub async fn list_audit(
         self,
         app: AppId,

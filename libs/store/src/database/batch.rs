@@ -31,10 +31,9 @@ impl<Q, A> Clone for Batcher<Q, A> {
 }
 
 impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
-    /// Creates a batcher that runs at most `most` queries per batch. Also returns a task that runs the batches. The caller
-    /// must spawn the task. It ends when the last clone of the batcher is dropped.
+    /// Also returns the task that runs the batches. The caller must spawn it; it ends when the last clone of the batcher is dropped.
     ///
-    /// `run` executes one batch. It must return one answer per query, in the order of the queries.
+    /// `run` must return one answer per query, in the order of the queries.
     pub fn new<F, Fut>(most: usize, run: F) -> (Self, impl Future<Output = ()> + Send)
     where
         F: Fn(Vec<Q>) -> Fut + Send + 'static,
@@ -57,17 +56,12 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
         (Batcher { calls, limit: CALL_LIMIT }, task)
     }
 
-    /// Sets the time limit of [`call`](Self::call), which is three seconds otherwise.
     #[must_use]
     pub fn with_limit(self, limit: Duration) -> Self {
         Batcher { limit, ..self }
     }
 
-    /// Runs one query as part of a batch.
-    ///
-    /// # Errors
-    /// Returns an error if the batch fails, or if no answer arrives within the time limit. After a timeout, the query may
-    /// still run.
+    /// Runs one query as part of a batch. After a timeout ([`Error::Unanswered`]), the query may still run.
     pub async fn call(&self, query: Q) -> Result<A, Error> {
         let (answer, answered) = oneshot::channel();
         let exchange = async {

@@ -6,8 +6,7 @@ use sqlx::PgConnection;
 use crate::{Database, Error, database::failure};
 
 impl Database<'_> {
-    /// Returns the sequence number of the last event of `stream` that the projection has committed; 0 if it has committed
-    /// none.
+    /// Zero if the projection has committed no event of the stream.
     pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
         let seq = sqlx::query_scalar!(
             "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
@@ -19,7 +18,7 @@ impl Database<'_> {
         Ok(seq.unwrap_or(0).cast_unsigned())
     }
 
-    /// Returns the checkpoint like [`checkpoint`](Self::checkpoint); None if the projection has stored none.
+    /// None if the projection has stored no checkpoint.
     pub async fn stored_checkpoint(self, projection: &str, stream: StreamName) -> Result<Option<u64>, Error> {
         let seq = sqlx::query_scalar!(
             "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
@@ -66,8 +65,7 @@ impl Database<'_> {
     }
 }
 
-/// Moves a projection's checkpoint from `from` to `to`. If the checkpoint is not at `from`, changes nothing and returns
-/// false.
+/// Returns false and changes nothing if the checkpoint is not at `from`.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
     projection: &str,
@@ -99,8 +97,7 @@ pub(crate) async fn advance(
     Ok(moved.rows_affected() == 1)
 }
 
-/// Stores an event in the table `dead_event` because its processing keeps failing, and deletes its failure count. The caller
-/// must move the checkpoint past the event in the same transaction.
+/// Stores an event whose processing keeps failing. The caller must move the checkpoint past the event in the same transaction.
 pub(crate) async fn dead_letter(
     connection: &mut PgConnection,
     projection: &str,

@@ -1,7 +1,5 @@
-//! Conversion of rows to arrays, one per column, as parameters for PostgreSQL's `unnest`.
-
-/// Converts rows to one vector per column, to be bound as array parameters of `unnest`. Each vector becomes a local variable
-/// with the name of its column. Therefore a column must not have the name of the loop variable (`mark` in this example):
+/// Converts rows to one vector per column, for `unnest`. Each vector becomes a local variable with the name of its column, so no column may
+/// have the name of the loop variable (`mark` in this example):
 ///
 /// ```ignore
 /// columns! { mark in marks =>

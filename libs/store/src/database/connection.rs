@@ -1,5 +1,3 @@
-//! The connection pool.
-
 use std::io;
 use std::str::FromStr;
 use std::sync::{Arc, OnceLock};
@@ -15,18 +13,14 @@ use crate::database::installation::{self, DatabaseIdentity};
 use crate::database::pooler;
 use crate::directory::user::writers::Writers;
 
-/// Time limit for opening a session outside the pool.
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
-/// A connection that was idle for this time is tested before its next use. A connection that was released more recently is used
-/// without a test, because sqlx tests every connection when it is released.
+/// sqlx tests a connection whenever it is released, so only a connection that was idle for this time is tested again.
 const TESTED_AFTER: Duration = Duration::from_secs(1);
-/// `application_name` of every session.
 pub(crate) const APPLICATION: &str = "tidings";
 
-/// Number of tries of a migration that cannot lock its tables. A try ends after `lock_timeout` at the latest.
+/// A try ends after `lock_timeout` at the latest.
 const MIGRATION_TRIES: u32 = 6;
 
-/// All migrations of this release.
 pub(crate) static MIGRATIONS: Migrator = sqlx::migrate!();
 
 /// Settings of every session. `enable_seqscan` is off because PostgreSQL caches query plans for the whole session: it would
@@ -45,51 +39,38 @@ pub const SESSION: [(&str, &str); 5] = [
 pub const PINNED: [(&str, &str); 3] =
     [("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
 
-/// Settings of the connection pool.
 #[derive(Clone)]
 pub struct Settings {
     /// `postgres://user:password@host:port/database`.
     pub url: String,
-    /// Maximum number of connections of the pool.
     pub max_connections: u32,
 }
 
-/// A pool of connections to the database. Each method such as [`Store::deliveries`] returns a value whose methods run the SQL
-/// statements of one area.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) pool: PgPool,
     pub(crate) writers: Writers,
-    /// Time since which sessions get the settings [`PINNED`].
     pub(crate) pinned_at: Arc<OnceLock<Instant>>,
 }
 
-/// Connection counts of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connections {
-    /// Connections in use.
     pub used: u32,
-    /// Connections that are open but not in use.
     pub idle: u32,
-    /// Maximum total number of used and idle connections.
     pub max: u32,
 }
 
 /// Session counts of the PostgreSQL server, across all clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerSessions {
-    /// PostgreSQL's setting `max_connections`, minus the connections reserved for privileged roles.
+    /// Without the connections reserved for privileged roles.
     pub allowed: u64,
-    /// Sessions open now.
     pub open: u64,
 }
 
 impl Store {
-    /// Opens the pool and checks that it can connect. Every new connection must reach the same database as the first. If the
-    /// database is replaced, for instance by a restored backup, new connections fail until the process restarts.
-    ///
-    /// # Errors
-    /// Returns an error if the URL is malformed, or if the server cannot be reached or refuses the session.
+    /// Every new connection must reach the same database as the first. If the database is replaced, for instance by a restored backup, new
+    /// connections fail until the process restarts.
     pub async fn connect(settings: &Settings) -> Result<Store, Error> {
         let options = options(&settings.url)?;
         let database = Arc::new(OnceLock::new());
@@ -127,31 +108,23 @@ impl Store {
         Ok(Store { pool: opened?, writers: Writers::new(), pinned_at })
     }
 
-    /// Pins the plans of all statements that start from now on (see [`PINNED`]): the pool replaces a session that was opened
-    /// before when it would use it again. For processes that run the same small batches all the time.
+    /// Pins the plans of all statements that start from now on (see [`PINNED`]). Meant for processes that run the same small batches all
+    /// the time.
     pub fn pin_plans(&self) {
         self.pinned_at.get_or_init(Instant::now);
     }
 
-    /// Checks that each connection has its own PostgreSQL session. Connections through a pooler in transaction or statement
-    /// mode share sessions and fail the check. Uses two connections of the pool during the call.
-    ///
-    /// # Errors
-    /// Returns [`Error::SharedSessions`] if connections share sessions, or another error if the database fails.
+    /// Returns [`Error::SharedSessions`] if a pooler shares sessions between clients. Uses two connections of the pool during the call.
     pub async fn refuse_shared_sessions(&self) -> Result<(), Error> {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session outside the pool and closes it again. If this fails, the error contains the server's message, such as
-    /// "too many clients". The pool would report only a timeout.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached or refuses the session.
+    /// Opens a session outside the pool, whose error would be only a timeout. This error contains the server's message, such as "too many
+    /// clients".
     pub async fn try_connection(&self) -> Result<(), Error> {
         try_session(&self.pool.connect_options()).await
     }
 
-    /// Returns the current number of connections of the pool.
     #[must_use]
     pub fn connections(&self) -> Connections {
         let open = self.pool.size();
@@ -160,7 +133,6 @@ impl Store {
         Connections { used: open - idle, idle, max }
     }
 
-    /// Returns the number of sessions that the server allows for services, and the number of open sessions.
     pub async fn server_sessions(&self) -> Result<ServerSessions, Error> {
         let sessions = sqlx::query!(
             r#"SELECT current_setting('max_connections')::bigint
@@ -176,21 +148,16 @@ impl Store {
         })
     }
 
-    /// Checks the connection by running `SELECT 1`.
-    ///
-    /// # Errors
-    /// Returns an error if no connection becomes available within the pool's time limit, or if the statement fails.
     pub async fn ping(&self) -> Result<(), Error> {
         sqlx::query_scalar!("SELECT 1").fetch_one(&self.pool).await?;
         Ok(())
     }
 
-    /// Applies the migrations that the database does not have yet. Safe to repeat. An advisory lock makes concurrent calls
-    /// wait for each other. Repeats a migration a few times if it deadlocks with services that are running, or waits too long for
-    /// their locks.
+    /// Applies the missing migrations. Safe to repeat. An advisory lock makes concurrent calls wait for each other. A migration that
+    /// deadlocks with running services, or waits too long for their locks, is repeated a few times.
     ///
     /// # Errors
-    /// Returns an error if a migration fails, or if the text of a migration has changed since it was applied.
+    /// Returns an error if the text of a migration has changed since it was applied.
     pub async fn migrate(&self) -> Result<(), Error> {
         for _ in 1..MIGRATION_TRIES {
             match self.try_to_migrate().await {
@@ -212,21 +179,18 @@ impl Store {
         Ok(closed?)
     }
 
-    /// Waits until no connection is in use, then closes all connections.
+    /// Waits until no connection is in use.
     pub async fn close(&self) {
         self.pool.close().await;
     }
 }
 
-/// Parses the URL into connection options without session settings, because poolers such as PgBouncer refuse settings in the
-/// startup message. [`set`] applies the settings after connecting. For the same reason, removes the setting
-/// `extra_float_digits`, which sqlx adds by default. Without it, no precision is lost: the server's default has been
-/// sufficient since PostgreSQL 12.
+/// Parses the URL. Poolers such as PgBouncer refuse settings in the startup message, so [`set`] applies them after connecting, and
+/// `extra_float_digits`, which sqlx adds, is removed. No precision is lost: the server's default has been sufficient since PostgreSQL 12.
 pub(crate) fn options(url: &str) -> Result<PgConnectOptions, Error> {
     Ok(PgConnectOptions::from_str(url)?.application_name(APPLICATION).extra_float_digits(None))
 }
 
-/// Applies settings to an open session.
 pub(crate) async fn set(
     connection: &mut PgConnection,
     settings: &'static [(&'static str, &'static str)],
@@ -242,8 +206,8 @@ async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
 }
 
-/// Returns an error if the connection reached a different database than the pool's first connection. The data that this
-/// process holds in memory or has published to the log belongs to the first database.
+/// Refuses a connection to another database than the pool's first: data that this process holds in memory or has published to the log
+/// belongs to that one.
 async fn check_same_database(
     connection: &mut PgConnection,
     first: &OnceLock<DatabaseIdentity>,

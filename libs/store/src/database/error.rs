@@ -1,43 +1,35 @@
-//! Errors of the store.
-
 use std::borrow::Cow;
 use std::io;
 use std::sync::Arc;
 
 use sqlx::migrate::MigrateError;
 
-/// A failure of a statement or of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The statement failed, or the database could not be reached in time.
     #[error("database: {}", without_data(.0))]
     Database(sqlx::Error),
-    /// The schema could not be migrated.
     #[error("migration: {0}")]
     Migration(#[from] MigrateError),
-    /// The database contains a row that this release cannot read.
     #[error("unreadable row: {0}")]
     Unreadable(String),
-    /// The change to a profile is invalid or not allowed; nothing was written.
+    /// Nothing was written.
     #[error("{0}")]
     Refused(#[from] domain::profile::Refusal),
-    /// The app's quota is reached; nothing was written.
+    /// Nothing was written.
     #[error("the app's quota of {0} is reached")]
     QuotaReached(crate::control::quota::Quota),
-    /// The schema was migrated while shadow tables were built. The shadow tables did not replace the live tables.
+    /// The shadow tables did not replace the live tables.
     #[error("the schema was migrated while the new tables were built")]
     SchemaChanged,
-    /// The batch that contained this call failed. All callers of the batch get the same error, even if the data of only one
-    /// caller caused it.
+    /// All callers of a batch get the same error, even if the data of only one caller caused it.
     #[error("the batch that contained this call failed: {0}")]
     Batch(Arc<Error>),
-    /// The database URL leads to a pooler in transaction or statement mode.
     #[error(
         "the pooler at this address shares sessions between clients: switch it to session mode, or connect to PostgreSQL \
          itself (Tidings needs its own sessions for time limits, locks and prepared statements)"
     )]
     SharedSessions,
-    /// The call did not complete, for instance because of a timeout. Its statement may still run.
+    /// The statement may still run.
     #[error("the call did not complete: {0}")]
     Unanswered(&'static str),
 }
@@ -62,17 +54,15 @@ impl From<domain::event::DecodeError> for Error {
     }
 }
 
-/// Converts a failure to encode a message. This never happens in practice, because this release can encode all of its
-/// messages.
+/// Never happens in practice, because this release can encode all of its messages.
 impl From<serde_json::Error> for Error {
     fn from(error: serde_json::Error) -> Self {
         Error::Unreadable(error.to_string())
     }
 }
 
-/// Formats an error for logs without personal data. PostgreSQL and sqlx quote values that they reject or cannot decode, such
-/// as an address or a message body. For these errors, the result contains only the SQLSTATE and the constraint, or the
-/// column.
+/// Formats an error for logs without personal data. PostgreSQL and sqlx quote values that they reject or cannot decode, such as an address
+/// or a message body.
 fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     match error {
         sqlx::Error::Database(refused) => match refused.code().filter(|code| is_about_data(code)) {
@@ -90,14 +80,13 @@ fn without_data(error: &sqlx::Error) -> Cow<'static, str> {
     }
 }
 
-/// Returns true for SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation).
+/// SQLSTATE classes 22 (data exception) and 23 (integrity constraint violation).
 fn is_about_data(code: &str) -> bool {
     code.starts_with("22") || code.starts_with("23")
 }
 
 impl Error {
-    /// Returns true if the data itself was rejected and a retry cannot help: PostgreSQL rejected it (SQLSTATE classes 22
-    /// and 23), a change to a profile is invalid or not allowed, or a quota is reached.
+    /// Returns true if the data itself was rejected, so that a retry cannot help.
     #[must_use]
     pub fn is_refused_data(&self) -> bool {
         match self {
@@ -110,8 +99,8 @@ impl Error {
         }
     }
 
-    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has
-    /// just been erased. A retry can help, because it reads the current rows.
+    /// Returns true if a row that the statement refers to is missing (SQLSTATE 23503), for instance because the user has just been erased.
+    /// A retry can help, because it reads the current rows.
     #[must_use]
     pub fn is_overtaken(&self) -> bool {
         match self {
@@ -121,8 +110,7 @@ impl Error {
         }
     }
 
-    /// Returns true if another transaction held a lock for longer than `lock_timeout` (SQLSTATE 55P03), or if PostgreSQL
-    /// detected a deadlock (40P01).
+    /// Returns true after `lock_timeout` (SQLSTATE 55P03) and after a deadlock (40P01).
     #[must_use]
     pub fn is_lock_timeout(&self) -> bool {
         match self {
@@ -136,7 +124,7 @@ impl Error {
         }
     }
 
-    /// Returns true if this release cannot read a row, for instance because a newer release wrote it.
+    /// For instance because a newer release wrote the row.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
         match self {
@@ -146,8 +134,8 @@ impl Error {
         }
     }
 
-    /// Returns true if connecting again cannot help: the URL, the login (SQLSTATE class 28), the database name (3D000) or the
-    /// certificate is wrong, or a pooler shares sessions.
+    /// Returns true if connecting again cannot help: the URL, the login (SQLSTATE class 28), the database name (3D000) or the certificate
+    /// is wrong, or a pooler shares sessions.
     #[must_use]
     pub fn is_permanent_refusal(&self) -> bool {
         match self {
@@ -166,7 +154,7 @@ impl Error {
         }
     }
 
-    /// Returns true if a retry may help: the database could not be reached, or could not run the statement at this time.
+    /// Returns true if a retry may help.
     #[must_use]
     pub fn is_unavailable(&self) -> bool {
         match self {

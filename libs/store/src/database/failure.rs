@@ -11,37 +11,32 @@ use crate::{Database, Error};
 /// Number of failures after which a message is parked. Failures during an outage do not count.
 pub const MAX_FAILURES: i32 = 5;
 
-/// A message to park.
 #[derive(Clone, Debug)]
 pub struct ParkRequest<'a> {
-    /// Id of the parked row.
     pub id: Uuid,
-    /// The app; None if it could not be decoded from the message.
+    /// None if it could not be decoded from the message.
     pub app: Option<AppId>,
-    /// The send; None if the message belongs to no send, or if the message could not be decoded.
+    /// None if the message belongs to no send or could not be decoded.
     pub send_id: Option<SendId>,
-    /// Stream of the message; a redrive publishes the message to this stream again.
+    /// A redrive publishes the message to this stream again.
     pub stream: StreamName,
-    /// Sequence number of the message in the stream.
     pub seq: u64,
-    /// The encoded message.
     pub message: &'a [u8],
-    /// Cause of the failure, without personal data.
+    /// Without personal data.
     pub cause: &'a str,
 }
 
-/// A reader that marks the messages that may end its process. Two projections may read one stream, so each has marks of its own.
+/// A reader that marks the messages that may end its process. Two projections may read one stream, so each has its own marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reader {
     pub stream: StreamName,
-    /// Name of the projection; None for the consumer of a work stream.
+    /// None for the consumer of a work stream.
     pub projection: Option<&'static str>,
-    /// Position of an event in its message; None for the whole message.
+    /// None for the whole message.
     pub event: Option<usize>,
 }
 
 impl Reader {
-    /// The consumer of a work stream.
     #[must_use]
     pub fn consumer(stream: StreamName) -> Reader {
         Reader { stream, projection: None, event: None }
@@ -54,7 +49,7 @@ impl Reader {
 }
 
 impl fmt::Display for Reader {
-    /// Writes the column `stream` of the reader's rows: `SEND_bulk`, `inbox:INBOX_0` or `inbox:INBOX_0/3`.
+    /// `SEND_bulk`, `inbox:INBOX_0` or `inbox:INBOX_0/3`, for the column `stream`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(projection) = self.projection {
             write!(f, "{projection}:")?;
@@ -65,9 +60,8 @@ impl fmt::Display for Reader {
 }
 
 impl Database<'_> {
-    /// Counts a failure and returns the number of failures of this message so far. The caller must count only failures caused
-    /// by the message itself: decoding failed, processing panicked, or PostgreSQL rejected its data. It must not count
-    /// outages.
+    /// Returns the number of failures of this message so far. The caller must count only failures caused by the message itself: decoding
+    /// failed, processing panicked, or PostgreSQL rejected its data. It must not count outages.
     pub async fn count_failure(self, stream: StreamName, seq: u64, cause: &str) -> Result<i32, Error> {
         let failures = sqlx::query_scalar!("INSERT INTO message_failure (stream, seq, failures, cause) VALUES ($1, $2, 1, $3)
              ON CONFLICT (stream, seq) DO UPDATE SET failures = message_failure.failures + 1, cause = excluded.cause
@@ -77,7 +71,7 @@ impl Database<'_> {
         Ok(failures)
     }
 
-    /// Returns the number of processes that ended while they handled this message.
+    /// Number of processes that ended while they handled this message.
     pub async fn unended_handlings(self, reader: Reader, seq: u64) -> Result<i32, Error> {
         let unended = sqlx::query_scalar!(
             "SELECT unended FROM message_failure WHERE stream = $1 AND seq = $2",
@@ -89,7 +83,6 @@ impl Database<'_> {
         Ok(unended.unwrap_or_default())
     }
 
-    /// Records that this process begins to handle a message that may end it.
     pub async fn begin_handling(self, reader: Reader, seq: u64) -> Result<(), Error> {
         sqlx::query!(
             "INSERT INTO message_failure (stream, seq, failures, cause, unended)
@@ -103,8 +96,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Records like [`begin_handling`](Self::begin_handling) that this process begins, but only if the number of processes that did and
-    /// have not ended is `unended`. Returns false if it is not.
+    /// Like [`begin_handling`](Self::begin_handling), but returns false and changes nothing if the number of unended handlings is no longer
+    /// `unended`.
     pub async fn begin_handling_after(self, reader: Reader, seq: u64, unended: i32) -> Result<bool, Error> {
         let begun = sqlx::query!(
             "INSERT INTO message_failure (stream, seq, failures, cause, unended)
@@ -120,7 +113,6 @@ impl Database<'_> {
         Ok(begun.rows_affected() == 1)
     }
 
-    /// Withdraws [`begin_handling`](Self::begin_handling): the process lives.
     pub async fn end_handling(self, reader: Reader, seq: u64) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE message_failure SET unended = unended - 1 WHERE stream = $1 AND seq = $2 AND unended > 0",
@@ -132,8 +124,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Deletes the rows of messages up to sequence `seq` that have a mark and no failure. The reader must have processed these messages.
-    /// If the reader is a projection, also deletes the marks of single events.
+    /// Deletes the marks of messages up to `seq` that have no failure, including marks of single events. The reader must have processed
+    /// these messages.
     pub async fn forget_handlings(self, reader: Reader, seq: u64) -> Result<u64, Error> {
         let deleted = sqlx::query!(
             "DELETE FROM message_failure
@@ -146,15 +138,11 @@ impl Database<'_> {
         Ok(deleted.rows_affected())
     }
 
-    /// Deletes the failure count of a message that the caller has processed.
     pub async fn forget_failure(self, stream: StreamName, seq: u64) -> Result<(), Error> {
         forget(&self.0.pool, stream, seq).await
     }
 
     /// Parks a message and deletes its failure count. The caller may acknowledge the message afterwards.
-    ///
-    /// # Errors
-    /// Returns an error, and does not park the message, if the database fails.
     pub async fn park_message(self, message: &ParkRequest<'_>) -> Result<(), Error> {
         let mut transaction = self.0.begin().await?;
         sqlx::query!("INSERT INTO parked (id, app_id, send_id, stream, message, cause) VALUES ($1, $2, $3, $4, $5, $6)", message.id, message.app.map(|app| app.0), message.send_id.map(|id| id.0), message.stream.to_string(), message.message, message.cause)

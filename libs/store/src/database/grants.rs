@@ -1,14 +1,10 @@
-//! Privileges of the PostgreSQL role that services use. The role may write rows but not change the schema.
-
 use sqlx::AssertSqlSafe;
 
 use crate::{Database, Error};
 
 impl Database<'_> {
-    /// Grants an existing role the privileges that services and routine commands need. The role may read and write rows of
-    /// all existing tables, and of tables that the schema's owner creates later, such as the shadow tables of a rebuild.
-    /// Exceptions: the role may only read and insert rows of the audit log, and may only read the table of migrations. Safe
-    /// to repeat.
+    /// Grants an existing role the privileges of services and routine commands, also for tables that the schema's owner creates later, such
+    /// as the shadow tables of a rebuild. The role may not change rows of the audit log or write the table of migrations. Safe to repeat.
     ///
     /// # Errors
     /// Returns an error if the role does not exist, or if this connection's role does not own the schema.
@@ -28,7 +24,7 @@ impl Database<'_> {
     }
 }
 
-/// Returns the `GRANT`, `REVOKE` and `ALTER` statements; `role` and `schema` must already be quoted.
+/// `role` and `schema` must already be quoted.
 fn grants(role: &str, schema: &str) -> [String; 9] {
     [
         format!("GRANT USAGE ON SCHEMA {schema} TO {role}"),

@@ -1,6 +1,3 @@
-//! The installation that this database belongs to: the streams of its log, its number of inbox partitions, and the identity
-//! of the database.
-
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -12,28 +9,24 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
-/// A stream of the log. Its creation time distinguishes it from an earlier stream of the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownStream {
     pub name: StreamName,
-    /// Time at which the log server created the stream. If the stream is deleted and created again, the time differs.
+    /// Time at which the log server created the stream; it differs if the stream is deleted and created again.
     pub created_at: Timestamp,
 }
 
-/// Identity of a database: the system identifier of the cluster, the OID of the database, and the OID of the table
-/// `installation`. A database restored from a dump has a different identity, even if the dump is restored into its original
+/// Identity of a database. A database restored from a dump has a different identity, even if the dump is restored into its original
 /// database. A physical copy has the same identity as its original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DatabaseIdentity {
     pub(crate) system_identifier: i64,
     pub(crate) database_oid: i64,
-    /// OID of the table `installation`; None before the schema exists.
+    /// None before the schema exists.
     pub(crate) table_oid: Option<i64>,
 }
 
 impl DatabaseIdentity {
-    /// Returns true if both values identify the same database. The OIDs of the table are compared only if both values have
-    /// one.
     pub(crate) fn is_still(self, other: DatabaseIdentity) -> bool {
         let place = |identity: DatabaseIdentity| (identity.system_identifier, identity.database_oid);
         let tables = self.table_oid.zip(other.table_oid);
@@ -41,22 +34,19 @@ impl DatabaseIdentity {
     }
 }
 
-/// Time limit for [`Database::prepare_alone`] to open its session and acquire the lock.
 const LOCK_LIMIT: Duration = Duration::from_secs(60);
 
-/// Lock that only one process holds while it prepares the installation. Dropping the value releases the lock.
+/// Lock that only one process holds while it prepares the installation, until it drops this value.
 #[derive(Debug)]
 pub struct PreparationLock {
-    /// Session that holds the advisory lock. The preparation itself uses other sessions, from the pool.
+    /// The preparation itself uses other sessions, from the pool.
     _session: PgConnection,
 }
 
-/// Result of comparing this database's identity with the identity stored in its table `installation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordedDatabase {
-    /// The stored identity is this database's identity.
     Here,
-    /// The stored identity differs from this database's identity: the database was restored from a backup.
+    /// The database was restored from a backup.
     Elsewhere,
     /// A `tidings restore` of this database is running or was interrupted.
     HalfRestored,
@@ -64,17 +54,15 @@ pub enum RecordedDatabase {
     Nowhere,
 }
 
-/// A position in a stream. The effects of all messages up to this position are committed in this database.
+/// A position in a stream. The effects of all messages up to it are committed in this database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogMark {
     pub stream: StreamName,
     pub seq: u64,
-    /// Time at which the position was read.
     pub at: Timestamp,
 }
 
 impl Database<'_> {
-    /// Compares this database's identity with the identity stored in the table `installation`.
     pub async fn recorded_database(self) -> Result<RecordedDatabase, Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
@@ -98,8 +86,7 @@ impl Database<'_> {
         })
     }
 
-    /// Stores this database's identity if none is stored. If an older release stored it without the OID of the table, adds
-    /// the OID.
+    /// Stores this database's identity if none is stored. Adds the OID of the table if an older release stored the identity without it.
     pub async fn record_database(self) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         let actual = identity(&mut connection).await?;
@@ -116,9 +103,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Marks this database as restored from a backup if no identity, or only a part of one, is stored. Stores the system
-    /// identifier 0, which no database has, so that services refuse to start. Meant for backups made by a release that did
-    /// not store the identity.
+    /// Marks this database as restored from a backup if its identity is not fully stored, as in backups of older releases. No database has
+    /// the system identifier 0, so services refuse to start.
     pub async fn disown_unrecorded(self) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE installation SET system_identifier = 0
@@ -129,9 +115,8 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Stores marks. A new mark replaces a stored mark only if its time is later and its sequence number is not lower.
-    ///
-    /// The caller must ensure that the effects of all messages up to a mark are committed before this call.
+    /// A new mark replaces a stored mark only if its time is later and its sequence number is not lower. The effects of all messages up to
+    /// a mark must be committed before this call.
     pub async fn mark_log(self, marks: &[LogMark]) -> Result<(), Error> {
         columns! { mark in marks =>
             streams = mark.stream.to_string(),
@@ -151,7 +136,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Lists the stored marks. Omits marks of streams that this release does not know.
+    /// Omits marks of streams that this release does not know.
     pub async fn log_marks(self) -> Result<Vec<LogMark>, Error> {
         let rows = sqlx::query!("SELECT stream, seq, at FROM log_mark").fetch_all(&self.0.pool).await?;
         let marks = rows.into_iter().filter_map(|row| {
@@ -164,12 +149,8 @@ impl Database<'_> {
         Ok(marks.collect())
     }
 
-    /// Waits up to 60 seconds for the lock that lets only one process prepare the installation. While one process creates a
-    /// stream, the log server reports a preliminary creation time. Without the lock, another process could store this wrong
-    /// time.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if another process holds the lock for more than 60 seconds.
+    /// Waits up to 60 seconds for the lock that lets only one process prepare the installation. While one process creates a stream, the log
+    /// server reports a preliminary creation time, which another process must not store.
     pub async fn prepare_alone(self) -> Result<PreparationLock, Error> {
         let locked = async {
             let mut session = PgConnection::connect_with(&self.0.pool.connect_options()).await?;
@@ -184,8 +165,7 @@ impl Database<'_> {
         timeout(LOCK_LIMIT, locked).await.unwrap_or(Err(sqlx::Error::PoolTimedOut)).map_err(Error::from)
     }
 
-    /// Stores the number of inbox partitions if none is stored yet, and returns the stored number. A stored number never
-    /// changes.
+    /// Stores the number of inbox partitions if none is stored yet, and returns the stored number, which never changes.
     pub async fn fix_partitions(self, partitions: u32) -> Result<u32, Error> {
         sqlx::query!(
             "INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING",
@@ -196,14 +176,13 @@ impl Database<'_> {
         self.partitions().await.map(|fixed| fixed.unwrap_or(partitions))
     }
 
-    /// Returns the number of inbox partitions; None if the installation was never prepared.
+    /// None if the installation was never prepared.
     pub async fn partitions(self) -> Result<Option<u32>, Error> {
         let fixed: Option<i32> =
             sqlx::query_scalar!("SELECT partitions FROM installation").fetch_optional(&self.0.pool).await?;
         Ok(fixed.and_then(|fixed| u32::try_from(fixed).ok()))
     }
 
-    /// Stores the number of bytes that the log can hold; None if it is unknown.
     pub async fn record_log_store(self, bytes: Option<u64>) -> Result<(), Error> {
         sqlx::query!("UPDATE installation SET log_store = $1", bytes.map(u64::cast_signed))
             .execute(&self.0.pool)
@@ -211,14 +190,14 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Returns the number of bytes that the log can hold, as `tidings migrate` found it; None if it is unknown.
+    /// Number of bytes that the log can hold, as `tidings migrate` found it; None if it is unknown.
     pub async fn log_store(self) -> Result<Option<u64>, Error> {
         let bytes =
             sqlx::query_scalar!("SELECT log_store FROM installation").fetch_optional(&self.0.pool).await?;
         Ok(bytes.flatten().map(i64::cast_unsigned))
     }
 
-    /// Records the creation times of new streams. Streams that are already recorded stay unchanged.
+    /// Streams that are already recorded stay unchanged.
     pub async fn record_streams(self, streams: &[KnownStream]) -> Result<(), Error> {
         columns! { stream in streams =>
             names = stream.name.to_string(),
@@ -235,7 +214,7 @@ impl Database<'_> {
         Ok(())
     }
 
-    /// Returns the creation time of each recorded stream by name.
+    /// Creation times by name.
     pub async fn recorded_streams(self) -> Result<HashMap<String, Timestamp>, Error> {
         let rows =
             sqlx::query!("SELECT name, created_at FROM stream_identity").fetch_all(&self.0.pool).await?;
@@ -243,8 +222,7 @@ impl Database<'_> {
     }
 }
 
-/// Reads the identity of the database behind the connection. The query is not a prepared statement, because two connections
-/// through a pooler in transaction mode may share a session. In that case, the second connection could not prepare a
+/// Reads the identity without a prepared statement: if two connections share a session through a pooler, the second could not prepare a
 /// statement under a name that the first has already used.
 pub(crate) async fn identity(connection: &mut PgConnection) -> Result<DatabaseIdentity, sqlx::Error> {
     let row = sqlx::raw_sql(

@@ -1,5 +1,3 @@
-//! Conversion of the domain's timestamps for PostgreSQL.
-
 use chrono::{DateTime, Utc};
 use domain::Timestamp;
 

@@ -1,22 +1,15 @@
 //! Detection of poolers that share PostgreSQL sessions between clients.
 //!
-//! Tidings sets time limits in its sessions, acquires advisory locks in them and keeps prepared statements in them. In
-//! transaction or statement mode, a pooler such as PgBouncer may run each transaction in a different session. Time limits,
-//! locks and statements would then be lost or affect other clients. Session mode is supported.
+//! Tidings keeps time limits, advisory locks and prepared statements in its sessions. In transaction or statement mode, a pooler such as
+//! PgBouncer may run each transaction in a different session, so these would be lost or affect other clients. Session mode is supported.
 
 use sqlx::{PgConnection, PgPool, Row};
 
 use crate::Error;
 
-/// Number of times that the sessions are compared. One comparison can miss a shared session, because another client of the
-/// pooler may use the session between two queries.
+/// One comparison can miss a shared session, because another client of the pooler may use the session between two queries.
 const ROUNDS: usize = 3;
 
-/// Acquires two connections, and checks that their sessions differ and that the first connection keeps its session while the
-/// second is used.
-///
-/// # Errors
-/// Returns [`Error::SharedSessions`] if the connections share a session, or another error if the database fails.
 pub(crate) async fn refuse_shared_sessions(pool: &PgPool) -> Result<(), Error> {
     let mut one = pool.acquire().await?;
     let mut other = pool.acquire().await?;
@@ -34,7 +27,7 @@ pub(crate) async fn refuse_shared_sessions(pool: &PgPool) -> Result<(), Error> {
     Ok(other.close().await?)
 }
 
-/// Returns the process id of the PostgreSQL backend that serves the session. Does not prepare a statement.
+/// Prepares no statement, for the reason given at [`installation::identity`](crate::database::installation::identity).
 async fn session(connection: &mut PgConnection) -> Result<i32, sqlx::Error> {
     sqlx::raw_sql("SELECT pg_backend_pid()").fetch_one(connection).await?.try_get(0)
 }

@@ -1,16 +1,13 @@
-//! Version of the schema.
-
 use crate::database::connection::MIGRATIONS;
 use crate::{Error, Store};
 
-/// Returns the schema version of this release.
 #[must_use]
 pub fn known_schema_version() -> i64 {
     MIGRATIONS.iter().map(|migration| migration.version).max().unwrap_or_default()
 }
 
 impl Store {
-    /// Returns the version of the last migration applied to the database; None if the database has no schema.
+    /// None if the database has no schema.
     pub async fn schema_version(&self) -> Result<Option<i64>, Error> {
         let migrated =
             sqlx::query_scalar!(r#"SELECT to_regclass('_sqlx_migrations') IS NOT NULL AS "migrated!""#)

@@ -5,7 +5,6 @@
 use crate::database::columns::columns;
 use crate::{Database, Error};
 
-/// A table with a column `sealed`, and the SQL statements that count, read and replace its ciphertexts.
 #[derive(Clone, Copy, Debug)]
 pub struct SealedTable {
     pub name: &'static str,
@@ -42,8 +41,8 @@ macro_rules! sealed {
     };
 }
 
-/// All tables with a column `sealed`. The second argument of each entry is an SQL expression for the encryption context of a
-/// row. It must give the same text as the code that encrypts the row.
+/// The second argument is an SQL expression for the encryption context of a row. It must give the same text as the code that encrypts the
+/// row.
 pub const SEALED: &[SealedTable] = &[
     sealed!("app_link_key", "'link-key:' || app_id"),
     sealed!("app_secret", "'app-secret:' || app_id"),
@@ -53,39 +52,35 @@ pub const SEALED: &[SealedTable] = &[
     sealed!("webhook_secret", "'webhook-secret:' || app_id || ':' || endpoint_id"),
 ];
 
-/// A ciphertext and its row.
 #[derive(Clone, Debug, PartialEq, Eq, sqlx::FromRow)]
 pub struct SealedRecord {
     /// `ctid` of the row: its physical position, which changes with every update.
     pub place: String,
-    /// Context that the ciphertext was encrypted with; decryption needs the same context.
+    /// Encryption context, needed for decryption.
     pub context: String,
-    /// Ciphertext with its header.
     pub sealed: Vec<u8>,
 }
 
 impl SealedRecord {
-    /// A `ctid` that is lower than the `ctid` of every row.
+    /// Lower than the `ctid` of every row.
     pub const START: &'static str = "(0,0)";
 }
 
-/// Number of ciphertexts of a table that have the same header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedCount {
-    /// The ciphertext's header: format version and id of the master key.
+    /// Format version and id of the master key.
     pub header: Vec<u8>,
     pub records: u64,
 }
 
 impl Database<'_> {
-    /// Counts the ciphertexts of a table by header. The header names the master key that was used.
     pub async fn count_sealed(self, table: &SealedTable) -> Result<Vec<SealedCount>, Error> {
         let counts: Vec<(Vec<u8>, i64)> = sqlx::query_as(table.count).fetch_all(&self.0.pool).await?;
         let count = |(header, records): (_, i64)| SealedCount { header, records: records.unsigned_abs() };
         Ok(counts.into_iter().map(count).collect())
     }
 
-    /// Lists up to `most` records after `place` whose ciphertext has a header other than `header`.
+    /// Lists up to `most` records after `place` whose header differs from `header`.
     pub async fn sealed_otherwise(
         self,
         table: &SealedTable,
@@ -97,11 +92,7 @@ impl Database<'_> {
         Ok(records.fetch_all(&self.0.pool).await?)
     }
 
-    /// Replaces each ciphertext with the new one and returns the number of replaced ciphertexts. Skips a row if it has
-    /// changed since the caller read it.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Skips a row if it has changed since the caller read it. Returns the number of replaced ciphertexts.
     pub async fn reseal(
         self,
         table: &SealedTable,

@@ -1,5 +1,4 @@
-//! Limit on concurrent expensive work. The number of slots is fixed, and each piece of work holds one slot. Each app holds at
-//! most a given number of slots, and waiting apps get free slots in turn.
+//! Limit on concurrent expensive work: each app holds at most a given number of slots, and waiting apps get free slots in turn.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,13 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use domain::AppId;
 use tokio::sync::oneshot;
 
-/// A pool of slots. All clones use the same slots.
 #[derive(Clone, Debug)]
 pub struct Slots {
     shared: Arc<SharedSlots>,
 }
 
-/// A slot in use by an app. Dropping the value frees the slot.
+/// Dropping the value frees the slot.
 #[derive(Debug)]
 pub struct Slot {
     app: AppId,
@@ -31,21 +29,20 @@ struct SharedSlots {
 struct State {
     held: usize,
     held_by: HashMap<AppId, usize>,
-    /// Callers that wait for a slot, by app, in order of arrival.
+    /// In order of arrival.
     waiting: HashMap<AppId, VecDeque<oneshot::Sender<Slot>>>,
-    /// Apps with waiting callers. The first app that is below its cap gets the next free slot.
+    /// The first app that is below its cap gets the next free slot.
     order: VecDeque<AppId>,
 }
 
 impl Slots {
-    /// Creates a pool of `all` slots. An app can hold at most `per_app` of them at a time.
     #[must_use]
     pub fn new(all: usize, per_app: usize) -> Slots {
         Slots { shared: Arc::new(SharedSlots { all, per_app, state: Mutex::default() }) }
     }
 
-    /// Waits for a slot. Free slots go to waiting apps in turn, and within an app in order of arrival. If the future is
-    /// dropped, the caller loses its place in the queue.
+    /// Free slots go to waiting apps in turn, and within an app in order of arrival. If the future is dropped, the caller loses its place
+    /// in the queue.
     pub async fn take(&self, app: AppId) -> Slot {
         let granted = {
             let mut state = self.shared.state();
@@ -66,7 +63,6 @@ impl Slots {
         }
     }
 
-    /// Returns a slot if one is free now and the app is below its cap. Otherwise returns None.
     #[must_use]
     pub fn try_take(&self, app: AppId) -> Option<Slot> {
         let mut state = self.shared.state();
@@ -101,8 +97,6 @@ impl State {
         }
     }
 
-    /// Chooses the caller that gets the next slot, removes it from the queue, and returns it with its app. Returns None if no
-    /// slot is free or all waiting apps have reached their cap.
     fn next(&mut self, shared: &SharedSlots) -> Option<(AppId, oneshot::Sender<Slot>)> {
         let place = self.order.iter().position(|app| self.has_room(shared, *app))?;
         let app = self.order.remove(place)?;
