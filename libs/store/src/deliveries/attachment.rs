@@ -8,25 +8,19 @@ use sqlx::PgConnection;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Time for which files are kept in addition to the log's retention. A file is written shortly before its send enters the
-/// log, and must be kept until the send has left the log.
+/// Added to the log's retention: a file is written shortly before its send enters the log, and must be kept until the send has left the
+/// log.
 const MARGIN: Duration = Duration::from_secs(3600);
 
-/// Result of one call to [`Deliveries::review_old_attachments`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Review {
     pub looked_at: u64,
-    /// Number of reviewed files that were removed.
     pub removed: u64,
 }
 
 impl Deliveries<'_> {
-    /// Stores the files of a send, unless they are stored already. The files of a send are numbered from 0. The files are
-    /// kept at least until `from` plus `retention` plus one hour. They are kept longer while a delivery or a chunk of the
-    /// send needs them.
-    ///
-    /// # Errors
-    /// Returns an error, and stores no file, if the database fails.
+    /// Stores the files of a send, numbered from 0, unless they are stored already. They are kept at least until `from` plus `retention`
+    /// plus one hour, and longer while a delivery or a chunk of the send needs them.
     pub async fn keep_attachments(
         self,
         app: AppId,
@@ -65,7 +59,7 @@ impl Deliveries<'_> {
         Ok(usize::try_from(found).is_ok_and(|found| found >= count))
     }
 
-    /// Returns the content of a file; None if the file never existed or was removed.
+    /// None if the file never existed or was removed.
     pub async fn attachment(
         self,
         app: AppId,
@@ -84,9 +78,8 @@ impl Deliveries<'_> {
         Ok(content)
     }
 
-    /// Removes old files that are no longer needed, including files of sends that were never accepted. Examines up to `most`
-    /// files whose retention has ended. A file is still needed if its send has an unfinished or parked delivery, a chunk that
-    /// is not planned yet, or a parked message. Such a file is examined again after one hour.
+    /// Removes up to `most` files whose retention has ended, including files of sends that were never accepted. A file that is still needed
+    /// (by an unfinished or parked delivery, an unplanned chunk or a parked message) is examined again after one hour.
     ///
     /// The caller must ensure that the log contains no unprocessed send that is older than the retention.
     pub async fn review_old_attachments(self, most: u32) -> Result<Review, Error> {
@@ -123,7 +116,6 @@ impl Deliveries<'_> {
     }
 }
 
-/// Removes the files of a send. Called when all recipients of the send have been erased.
 pub(crate) async fn remove(connection: &mut PgConnection, app: AppId, send_id: SendId) -> Result<(), Error> {
     sqlx::query!("DELETE FROM attachment WHERE app_id = $1 AND send_id = $2", app.0, send_id.0)
         .execute(connection)

@@ -19,34 +19,28 @@ use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, database::audit::AuditEntry, sends::send};
 
-/// Maximum number of deliveries that one transaction ends. A send to topics can have millions.
+/// A send to topics can have millions of deliveries.
 const STEP: i64 = 5_000;
 
-/// A request that is being cancelled.
 struct CancelledRequest {
     app: AppId,
     send_id: SendId,
     recipients: i64,
     /// True if chunks with further subscribers of its topics follow.
     expanding: bool,
-    /// The channels that the request names; None if it names none or its body is no longer stored.
+    /// None if the request names no channels or its body is no longer stored.
     selected: Option<Vec<Channel>>,
 }
 
 impl Deliveries<'_> {
-    /// Cancels a request on behalf of `actor`. Returns the number of stopped deliveries; a recipient that is not planned yet
-    /// counts as one delivery per channel that the send could use.
+    /// Cancels a request on behalf of `actor`. Returns the number of stopped deliveries; a recipient that is not planned yet counts as one
+    /// delivery per channel that the send could use.
     ///
-    /// Deliveries that wait for an attempt end as cancelled. The remaining chunks become due, so that they are planned as
-    /// cancelled. A worker that has claimed a delivery finishes its attempt, but the delivery is not retried. A request that
-    /// has ended or is already cancelled does not change. A parked send without a request row is removed from the parked
-    /// messages and can no longer be redriven.
+    /// A worker that has claimed a delivery finishes its attempt, but the delivery is not retried. A request that has ended or is already
+    /// cancelled does not change. A parked send without a request row can no longer be redriven.
     ///
     /// If more than 5,000 deliveries wait, the request is cancelled with the first of them, and the others end in further transactions. If
-    /// the caller does not wait for them, a repeated call continues.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Unless more than 5,000 deliveries wait, nothing is changed.
+    /// the call is interrupted, a repeated call continues.
     pub async fn cancel_request(self, app: AppId, send_id: SendId, actor: &Actor) -> Result<u64, Error> {
         let mut stopped = self.begin_cancellation(app, send_id, actor).await?;
         loop {
@@ -99,9 +93,8 @@ async fn record(
     AuditEntry::new(app, actor, Action::RequestCancel, &format!("request {send_id}")).write(connection).await
 }
 
-/// Sets the timer that publishes the event `RequestCancelled` to the log. After a restore from a backup, the request is
-/// cancelled again because of this event. A request is cancelled at most once, so the id of the event is derived from the
-/// send id.
+/// After a restore from a backup, the request is cancelled again because of the event `RequestCancelled`. A request is cancelled at most
+/// once, so the id of the event is derived from the send id.
 async fn set_event_timer(
     connection: &mut PgConnection,
     app: AppId,
@@ -117,7 +110,7 @@ async fn set_event_timer(
     timer::insert(connection, &[timer]).await
 }
 
-/// Locks the request until the transaction ends. Returns None if the request is unknown or already cancelled.
+/// Locks the request until the transaction ends. Returns None if it is unknown or already cancelled.
 async fn hold(
     connection: &mut PgConnection,
     app: AppId,
@@ -141,9 +134,8 @@ async fn hold(
     }))
 }
 
-/// Cancels a parked send that has no request row. Removes the parked message and writes a request row that is cancelled,
-/// which also stops a concurrent redrive. Returns the number of stopped deliveries; None if no such send is parked or if
-/// a request row exists.
+/// Cancels a parked send that has no request row. The cancelled request row that it writes also stops a concurrent redrive. Returns None if
+/// no such send is parked or if a request row exists.
 pub(crate) async fn stop_parked(
     connection: &mut PgConnection,
     app: AppId,
@@ -183,9 +175,8 @@ pub(crate) async fn stop_parked(
     Ok(Some(stopped as u64))
 }
 
-/// Ends the deliveries that wait for an attempt, and returns the number of ended deliveries. Also ends a claimed delivery
-/// whose lease has expired, unless its worker may have started a call that must not be repeated. A worker whose lease has
-/// expired can still settle its attempt. The outcome then replaces the status `cancelled`.
+/// Ends the deliveries that wait for an attempt or whose lease has expired, unless the worker may have started a call that must not be
+/// repeated. A worker whose lease has expired can still settle its attempt; the outcome then replaces the status `cancelled`.
 async fn end_deliveries(connection: &mut PgConnection, request: &CancelledRequest) -> Result<u64, Error> {
     let ended = sqlx::query!(
         "WITH held AS (
@@ -208,7 +199,6 @@ async fn end_deliveries(connection: &mut PgConnection, request: &CancelledReques
     Ok(ended.rows_affected())
 }
 
-/// Ends further deliveries of a cancelled request that wait for an attempt, and returns their number. Ends none of other requests.
 async fn end_deliveries_of_cancelled(pool: &PgPool, app: AppId, send_id: SendId) -> Result<u64, Error> {
     let ended = sqlx::query!(
         "WITH held AS (
@@ -242,7 +232,6 @@ async fn count_unplanned(connection: &mut PgConnection, request: &CancelledReque
     Ok(unplanned * plan::cancellable_channels(request.selected.as_deref()).len() as u64)
 }
 
-/// Returns true if a delivery of the request is claimed by a worker or parked.
 async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) -> Result<bool, Error> {
     let is_left = sqlx::query_scalar!(
         r#"SELECT EXISTS (
@@ -256,9 +245,8 @@ async fn is_any_left(connection: &mut PgConnection, request: &CancelledRequest) 
     Ok(is_left)
 }
 
-/// Makes the request's timers due now, so that its remaining chunks are planned as cancelled. Retries are published too; the
-/// worker then finds that the delivery has ended, and publishes its outcome. Timers that another process is publishing stay
-/// unchanged.
+/// Makes the request's timers due now, so that its remaining chunks are planned as cancelled. Retries are published too; the worker then
+/// finds that the delivery has ended, and publishes its outcome.
 async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest) -> Result<(), Error> {
     let jobs = StreamName::all(0).into_iter().filter(|name| matches!(name, StreamName::Job(..)));
     let streams: Vec<_> = jobs.map(|name| name.to_string()).chain(send::streams()).collect();
@@ -274,16 +262,13 @@ async fn hasten_timers(connection: &mut PgConnection, request: &CancelledRequest
     .await?;
     Ok(())
 }
-/// A request whose row is locked.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LockedRequest {
     pub(crate) is_cancelled: bool,
-    /// How the ids of the send's deliveries are derived.
     pub(crate) delivery_ids: DeliveryIds,
 }
 
-/// Returns the cancelled requests among `requests`. Locks all of `requests` in share mode, so that none of them can be
-/// cancelled until the transaction ends.
+/// Locks all of `requests` in share mode, so that none of them can be cancelled until the transaction ends.
 pub(crate) async fn cancelled_among(
     connection: &mut PgConnection,
     requests: &[(AppId, SendId)],

@@ -1,4 +1,4 @@
-//! The ledger: the state of each delivery, and the claims of workers. All times in the ledger are from PostgreSQL's clock.
+//! The ledger: states of deliveries and claims of workers. All its times are from PostgreSQL's clock.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -9,19 +9,16 @@ use uuid::Uuid;
 use crate::database::columns::columns;
 use crate::{Deliveries, Error};
 
-/// A request to claim a delivery for one attempt.
 #[derive(Clone, Debug)]
 pub struct ClaimRequest {
     pub app: AppId,
     pub delivery: DeliveryId,
-    /// Number of the attempt, from the job.
     pub attempt: u32,
-    /// The provider that the worker wants to call. If an earlier claim of the same attempt has expired and the channel's
-    /// calls may be repeated, the provider of that claim is called instead.
+    /// If an earlier claim of the same attempt has expired and the channel's calls may be repeated, the provider of that claim is called
+    /// instead.
     pub provider: Option<String>,
 }
 
-/// A claim that the caller holds.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldClaim {
     pub app: AppId,
@@ -31,27 +28,24 @@ pub struct HeldClaim {
     pub takes_over: bool,
 }
 
-/// Result of claiming one delivery.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// The caller has the claim until its lease expires.
+    /// Valid until the lease expires.
     Granted {
-        /// Identifies the claim; needed to settle the attempt.
         token: Uuid,
         provider: Option<String>,
         /// True if an earlier claim of the same attempt expired, so that its worker may have called `provider`.
         takes_over: bool,
     },
-    /// The requested attempt must not be made: the delivery has ended or is already at a later attempt.
+    /// The delivery has ended or is already at a later attempt.
     NotDue(DeliveryState),
-    /// Another worker has the claim. The lease of that worker expires after this time.
+    /// Time until the lease of another worker's claim expires.
     Leased(Duration),
     /// The database does not contain the delivery, or has it at an earlier attempt than the job. Either means that the
     /// database is behind the log, for instance because it was restored from a backup.
     Missing,
 }
 
-/// State of a delivery in the ledger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryState {
     pub app: AppId,
@@ -63,12 +57,12 @@ pub struct DeliveryState {
     pub reason: Option<Reason>,
     /// Number of the next attempt or, if the delivery has ended, of the last one.
     pub attempt: u32,
-    /// The provider of the last attempt; None if no provider was called.
+    /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
 }
 
 impl DeliveryState {
-    /// Returns true if the delivery was parked after this attempt. Only a redrive starts the next attempt.
+    /// Only a redrive starts the next attempt of a delivery that is parked after this attempt.
     #[must_use]
     pub fn is_parked_after(&self, attempt: u32) -> bool {
         self.status == Status::Parked && self.attempt == attempt + 1
@@ -76,14 +70,11 @@ impl DeliveryState {
 }
 
 impl Deliveries<'_> {
-    /// Claims deliveries for one attempt each. Returns the results in the order of the requests. If two requests name the same
-    /// delivery, the second gets [`Claim::Leased`].
+    /// Claims deliveries for one attempt each. Returns the results in the order of the requests. If two requests name the same delivery,
+    /// the second gets [`Claim::Leased`]. After an error, claims may still have been granted; they end when their leases expire.
     ///
-    /// Usually nothing prevents a claim, and one statement with little work claims the whole batch. What it leaves goes to
+    /// Usually nothing prevents a claim, and one statement with little work claims the whole batch. The rest goes to
     /// [`claim_in_full`](Self::claim_in_full).
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Claims may still have been granted; they end when their leases expire.
     pub async fn claim(self, requests: &[ClaimRequest], lease: Duration) -> Result<Vec<Claim>, Error> {
         columns! { request in requests =>
             app_id = request.app.0,
@@ -126,11 +117,8 @@ impl Deliveries<'_> {
         Ok(fast.into_iter().filter_map(|claim| claim.or_else(|| in_full.next())).collect())
     }
 
-    /// Like [`claim`](Self::claim), with a statement that also waits for locked deliveries, claims those whose lease has
-    /// expired, ends those that must not be attempted, and returns the state of all others.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Claims may still have been granted; they end when their leases expire.
+    /// Like [`claim`](Self::claim), but also waits for locked deliveries, claims those whose lease has expired, and ends those that must
+    /// not be attempted.
     pub async fn claim_in_full(
         self,
         requests: &[ClaimRequest],
@@ -184,11 +172,8 @@ impl Deliveries<'_> {
         Ok(requests.iter().map(claim).collect())
     }
 
-    /// Marks each claim right before its provider call starts. Used for calls that must not be repeated. Returns true for a
-    /// claim that is still valid; otherwise the caller must not call the provider. Safe to repeat.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The claims may still have been marked.
+    /// Marks each claim right before a provider call that must not be repeated. Returns false for a claim that is no longer valid: the
+    /// caller must not call the provider. Safe to repeat.
     pub async fn mark_calling(self, marks: &[HeldClaim]) -> Result<Vec<bool>, Error> {
         columns! { mark in marks =>
             app_id = mark.app.0,
@@ -216,12 +201,9 @@ impl Deliveries<'_> {
         Ok(marks.iter().map(|mark| marked.contains(&mark.token)).collect())
     }
 
-    /// Releases a claim before the provider was called. The same attempt can then be claimed again: with any provider or, if the
-    /// claim took over an expired one, with the recorded provider. Returns false, and changes nothing, if the claim is no longer
-    /// valid or its call may have started. Safe to repeat.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The claim may still have been released; otherwise it ends with its lease.
+    /// Releases a claim before the provider was called. The same attempt can then be claimed again: with any provider or, if the claim took
+    /// over an expired one, with the recorded provider. Returns false, and changes nothing, if the claim is no longer valid or its call may
+    /// have started. Safe to repeat.
     pub async fn release(self, claim: HeldClaim) -> Result<bool, Error> {
         let released = sqlx::query!(
             "UPDATE delivery SET token = NULL, lease_until = CASE WHEN $6::boolean THEN now() END,
@@ -239,7 +221,7 @@ impl Deliveries<'_> {
         Ok(released.rows_affected() == 1)
     }
 
-    /// Returns the states of the named deliveries in any order. Unknown deliveries are left out.
+    /// Returns the states in any order, without unknown deliveries.
     pub async fn delivery_states(self, named: &[(AppId, DeliveryId)]) -> Result<Vec<DeliveryState>, Error> {
         columns! { (app, delivery) in named =>
             app_id = app.0,
@@ -259,10 +241,9 @@ impl Deliveries<'_> {
     }
 }
 
-/// A delivery row that the claiming statement returned.
 struct FoundDelivery {
     state: DeliveryState,
-    /// Token of the new claim; None if the claim was not granted.
+    /// None if the claim was not granted.
     token: Option<Uuid>,
     takes_over: bool,
     /// Seconds until another worker's lease expires.
@@ -285,7 +266,6 @@ impl FoundDelivery {
     }
 }
 
-/// The columns of the table `delivery` from which a [`DeliveryState`] is built.
 pub(crate) struct StateRow {
     pub(crate) app_id: i64,
     pub(crate) id: Uuid,

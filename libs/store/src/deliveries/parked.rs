@@ -1,5 +1,3 @@
-//! Parked messages: jobs whose retries are exhausted, and messages whose processing keeps failing.
-
 use domain::{AppId, DeliveryId, Envelope, Event, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 use uuid::Uuid;
@@ -7,21 +5,21 @@ use uuid::Uuid;
 use crate::database::columns::columns;
 use crate::{Deliveries, Error, sends::send};
 
-/// A send whose event `SendAccepted` was parked before any chunk of the send was planned.
+/// A send whose event `SendAccepted` was parked before any of its chunks was planned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedSend {
     pub accepted_at: Timestamp,
-    /// Earliest time of delivery; None if the send is not scheduled.
+    /// None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     pub recipients: usize,
     pub topics: Vec<String>,
 }
 
 impl Deliveries<'_> {
-    /// Returns the send with this id if its event `SendAccepted` is parked. Otherwise returns None.
+    /// None if the event `SendAccepted` of the send is not parked.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if the parked message cannot be decoded.
+    /// Returns an error if the parked message cannot be decoded.
     pub async fn find_parked_send(self, app: AppId, send_id: SendId) -> Result<Option<ParkedSend>, Error> {
         let message = sqlx::query_scalar!(
             "SELECT message FROM parked WHERE app_id = $1 AND send_id = $2 AND stream = ANY($3)
@@ -46,7 +44,6 @@ impl Deliveries<'_> {
     }
 }
 
-/// A job to park because its retries are exhausted.
 pub(crate) struct NewParked<'a> {
     pub(crate) app: AppId,
     pub(crate) send_id: Option<SendId>,
@@ -55,7 +52,7 @@ pub(crate) struct NewParked<'a> {
     pub(crate) stream: StreamName,
     /// The encoded job for the next attempt, which a redrive publishes.
     pub(crate) message: &'a [u8],
-    /// The code in the provider's last answer.
+    /// Code of the provider's last answer.
     pub(crate) cause: &'a str,
 }
 

@@ -1,8 +1,6 @@
-//! Recording receipts. In a receipt, a provider reports what became of a message, for instance that it was delivered.
-//! [`domain::receipt`] decides what a receipt changes.
+//! Recording of receipts, in which providers report what became of a message. [`domain::receipt`] decides what a receipt changes.
 //!
-//! A receipt that arrives before its attempt is settled ("early receipt") is stored in the table `early_receipt` and
-//! processed again later.
+//! A receipt that arrives before its attempt is settled ("early receipt") is stored and processed again later.
 
 mod change;
 mod missed;
@@ -25,33 +23,25 @@ use crate::{Deliveries, Error, deliveries::cancellation};
 
 pub use missed::MissedReceipt;
 
-/// Time for which an early receipt is kept.
 const EARLY_KEPT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Result of recording one receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptResult {
-    /// The receipt has changed the delivery's status to this status.
+    /// The receipt has changed the delivery's status.
     Settled(Status),
-    /// The receipt has no effect. It is a repeat, or is about an attempt that receipts can no longer change. If several
-    /// receipts that are recorded together change the same delivery, all but the first have no effect.
+    /// The receipt repeats another one, or is about an attempt that receipts can no longer change. If several receipts that are recorded
+    /// together change the same delivery, all but the first have no effect.
     Unchanged,
-    /// The delivery or message that the receipt names is unknown, or its attempt is not settled yet. The receipt is stored
-    /// and processed again later.
+    /// The delivery or message is unknown, or its attempt is not settled yet. The receipt is stored and processed again later.
     Early,
 }
 
 impl Deliveries<'_> {
-    /// Records receipts in one transaction, with one result per receipt. A receipt changes the state of its delivery and adds
-    /// the provider's report to the row of the attempt. It also sets timers that publish the resulting events to the stream
-    /// `OUTCOME`. If a receipt reports a temporary failure, the next attempt is scheduled or parked according to `policy`.
-    /// Safe to repeat, and the caller must repeat the call after an error.
+    /// Records receipts in one transaction, with one result per receipt. Sets timers that publish the resulting events to the stream
+    /// `OUTCOME`. If a receipt reports a temporary failure, the next attempt is scheduled or parked according to `policy`. Safe to repeat,
+    /// and the caller must repeat the call after an error.
     ///
-    /// No further attempt follows for an erased user or a cancelled request. For an erased user, no text from the provider is
-    /// stored. The same rules apply when an attempt is settled.
-    ///
-    /// # Errors
-    /// Returns an error and records nothing if the database fails.
+    /// No further attempt follows for an erased user or a cancelled request. For an erased user, no text from the provider is stored.
     pub async fn record_receipts(
         self,
         receipts: &[Receipt],
@@ -71,11 +61,8 @@ impl Deliveries<'_> {
         Ok(recorded)
     }
 
-    /// Processes up to `most` due early receipts again. Returns the number of receipts that are now recorded or have no
-    /// effect; they are no longer stored. A receipt that is still early 24 hours after it was stored is removed.
-    ///
-    /// # Errors
-    /// Returns an error and records nothing if the database fails.
+    /// Processes up to `most` due early receipts again, and returns the number of those that are no longer early. A receipt that is still
+    /// early 24 hours after it was stored is removed.
     pub async fn record_early_receipts(
         self,
         most: u32,
@@ -117,8 +104,8 @@ impl Deliveries<'_> {
         Ok(done.len())
     }
 
-    /// Removes up to `most` jobs that were stored more than `age` ago because a receipt might arrive. If a job is removed,
-    /// a later receipt for its attempt cannot start another attempt. Returns the number of removed jobs.
+    /// Removes up to `most` jobs that have waited longer than `age` for a receipt. A later receipt for such an attempt cannot start another
+    /// attempt.
     pub async fn forget_awaited_receipts(self, age: Duration, most: u32) -> Result<u64, Error> {
         let forgotten = sqlx::query!(
             "DELETE FROM awaiting_receipt WHERE ctid = ANY(ARRAY(
@@ -135,8 +122,8 @@ impl Deliveries<'_> {
     }
 }
 
-/// Records all receipts except early ones, and returns a result for each receipt. If several receipts change the same
-/// delivery, only the first is recorded. Locks requests before deliveries, as settling and cancelling do.
+/// Records all receipts except early ones. If several receipts change the same delivery, only the first is recorded. Locks requests before
+/// deliveries, as settling and cancelling do.
 async fn apply(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -235,8 +222,7 @@ async fn keep_early(connection: &mut PgConnection, early: &[&Receipt]) -> Result
     Ok(())
 }
 
-/// A row of `early_receipt`. The receipt names either a delivery, perhaps with the number of an attempt, or a provider and
-/// the provider's message id.
+/// A row names either a delivery, perhaps with the number of an attempt, or a provider and its message id.
 struct EarlyRow {
     id: Uuid,
     app_id: i64,

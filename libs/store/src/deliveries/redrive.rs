@@ -1,4 +1,4 @@
-//! Redriving and listing parked messages. [`domain::redrive`] decides which messages a redrive skips and what it publishes.
+//! [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
 use std::collections::HashSet;
 
@@ -14,52 +14,46 @@ use crate::database::columns::columns;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
-/// A filter for parked messages. A property that is `None` matches all messages.
+/// A property that is `None` matches all messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ParkedFilter {
     pub app: Option<AppId>,
-    /// Matches jobs of this channel.
     pub channel: Option<Channel>,
-    /// Matches the job of this delivery.
     pub delivery: Option<DeliveryId>,
-    /// Matches the parked message with this id.
     pub id: Option<Uuid>,
 }
 
-/// A position in the list of parked messages: the time of parking and the id of a message. The list is ordered by both,
-/// earliest first.
+/// Time of parking and id of a message, by which the list is ordered.
 pub type ParkedPosition = (Timestamp, Uuid);
 
-/// A parked message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedEntry {
-    /// Id of the parked message. If the message is redriven and parked again, it gets a new id.
+    /// Changes if the message is redriven and parked again.
     pub id: Uuid,
-    /// The app; None if it could not be decoded from the message.
+    /// None if it could not be decoded from the message.
     pub app: Option<AppId>,
     pub app_name: Option<String>,
     pub send_id: Option<SendId>,
-    /// The delivery of a job whose retries are exhausted; None for other messages.
+    /// None if the message is not a job whose retries are exhausted.
     pub delivery: Option<DeliveryId>,
     pub user: Option<UserNumber>,
     /// Identifier of the recipient; None if the delivery is unknown or the user was erased.
     pub recipient: Option<String>,
-    /// The address, token or subscription of the delivery; None if the delivery is unknown or the user was erased.
+    /// None if the delivery is unknown or the user was erased.
     pub target: Option<String>,
-    /// Stream to which a redrive publishes the message; None if this release does not know the stream.
+    /// None if this release does not know the stream.
     pub stream: Option<StreamName>,
-    /// The code in the provider's last answer, or the error that occurred when the message was processed.
+    /// Code of the provider's last answer, or the error that occurred when the message was processed.
     pub cause: String,
     pub parked_at: Timestamp,
-    /// The encoded message.
     pub message: Vec<u8>,
-    /// Reason why a redrive would leave the message parked; None if it would publish the message.
+    /// None if a redrive would publish the message.
     pub skip: Option<Skip>,
     obstacles: Obstacles,
 }
 
 impl ParkedEntry {
-    /// Returns the channel; None if the message is not a job.
+    /// None if the message is not a job.
     #[must_use]
     pub fn channel(&self) -> Option<Channel> {
         match self.stream {
@@ -77,7 +71,6 @@ impl ParkedEntry {
     }
 }
 
-/// A row of `redrive/parked.sql`.
 struct ParkedRow {
     id: Uuid,
     app_id: Option<i64>,
@@ -102,8 +95,7 @@ struct ParkedRow {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` parked messages after a position, earliest first. The field `skip` of an entry applies to a
-    /// redrive that would run at the time of this call.
+    /// Lists parked messages after a position, earliest first. The field `skip` applies to a redrive at the time of this call.
     pub async fn list_parked(
         self,
         filter: &ParkedFilter,
@@ -114,16 +106,10 @@ impl Deliveries<'_> {
         select(&mut connection, filter, after, limit).await
     }
 
-    /// Redrives the next page of at most `limit` parked messages in one transaction. For each message that is not skipped,
-    /// sets a timer that is due at once, removes the parked row, sets the delivery to `retrying`, and writes a row to the
-    /// audit log. Skipped messages stay parked. Returns all messages of the page, as they were before the redrive; an empty
-    /// page means that no message is left.
+    /// Redrives the next page of at most `limit` parked messages in one transaction, with a row in the audit log for each. Skipped messages
+    /// stay parked. Returns all messages of the page, as they were before the redrive; an empty page means that no message is left.
     ///
-    /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, the worker may call any enabled
-    /// provider.
-    ///
-    /// # Errors
-    /// Returns an error, and redrives nothing, if the database fails.
+    /// A redriven delivery gets one more attempt. If its last provider is no longer enabled, the worker may call any enabled provider.
     pub async fn redrive(
         self,
         filter: &ParkedFilter,
@@ -158,7 +144,6 @@ impl Deliveries<'_> {
     }
 }
 
-/// Returns the position of the last message of a page, after which the next page starts; None if the page is empty.
 #[must_use]
 pub fn position_after(page: &[ParkedEntry]) -> Option<ParkedPosition> {
     page.last().map(ParkedEntry::position)
@@ -190,8 +175,7 @@ async fn select(
     Ok(rows.into_iter().map(ParkedEntry::from).collect())
 }
 
-/// Locks the requests, deliveries and parked messages of the entries. Every transaction locks them in this order, which
-/// prevents deadlocks.
+/// Locks requests, deliveries and parked messages. Every transaction locks them in this order, which prevents deadlocks.
 async fn hold(connection: &mut PgConnection, found: &[ParkedEntry]) -> Result<(), Error> {
     let requests: Vec<_> = found.iter().filter_map(|parked| Some((parked.app?, parked.send_id?))).collect();
     cancellation::cancelled_among(connection, &requests).await?;
@@ -218,8 +202,7 @@ async fn hold(connection: &mut PgConnection, found: &[ParkedEntry]) -> Result<()
     Ok(())
 }
 
-/// Builds the timer that publishes a parked message. Returns None if this release cannot encode the message, or does not know
-/// its app or stream.
+/// Returns None if this release cannot encode the message, or does not know its app or stream.
 fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
     let redriven = parked.for_redrive().redriven(now)?;
     Some(NewTimer {

@@ -11,11 +11,8 @@ use crate::database::columns::columns;
 use crate::{Deliveries, Error};
 
 impl Deliveries<'_> {
-    /// Extends the leases of claims: they end after `lease` from now. Returns true for a claim that is still valid. A lease that has
-    /// ended is extended too, if no other worker has claimed the delivery since. Safe to repeat.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The leases may still have been extended.
+    /// Extends leases to `lease` from now. Returns false for a claim that is no longer valid. A lease that has ended is extended too, if no
+    /// other worker has claimed the delivery since. Safe to repeat.
     pub async fn renew(self, claims: &[HeldClaim], lease: Duration) -> Result<Vec<bool>, Error> {
         columns! { claim in claims =>
             app_id = claim.app.0,

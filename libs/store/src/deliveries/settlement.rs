@@ -1,8 +1,5 @@
-//! Settlement of attempts: a worker records the outcome of its attempt, which ends its claim. Only the worker with the
-//! current claim can settle.
-//!
-//! Most attempts end their delivery and change nothing else; one statement settles all of these in a batch. [`full`] handles
-//! the rest.
+//! Settlement of attempts: a worker records the outcome of its attempt, which ends its claim. Only the worker with the current claim can
+//! settle.
 
 mod full;
 
@@ -17,35 +14,31 @@ use crate::database::instant::instant;
 use crate::deliveries::timer::NewTimer;
 use crate::{Deliveries, Error};
 
-/// The outcome of an attempt and the step that follows. Both are recorded in one transaction.
 #[derive(Clone, Debug)]
 pub struct Settlement {
     pub app: AppId,
     pub send_id: Option<SendId>,
     pub delivery: DeliveryId,
     pub user: UserNumber,
-    /// Token of the claim under which the attempt was made.
     pub token: Uuid,
     pub attempt: u32,
-    /// The provider that was called; None if no provider was called.
+    /// None if no provider was called.
     pub provider: Option<String>,
-    /// Time at which the provider call started.
+    /// Start of the provider call.
     pub started_at: Timestamp,
-    /// Time at which the provider's answer arrived.
+    /// Arrival of the provider's answer.
     pub ended_at: Timestamp,
-    /// The provider's answer and the outcome derived from it.
     pub answer: Answer,
     pub next: RecordedStep,
-    /// Stream and encoded job of the attempt. The job is published again if the answer arrives after the delivery has ended.
-    /// It is stored if a receipt may follow.
+    /// The encoded job of the attempt and its stream, for publishing it again if the answer arrives after the delivery has ended, or if a
+    /// receipt asks for another attempt.
     pub job: (StreamName, Bytes),
     /// True if the provider may send a receipt for a message that it accepted.
     pub receipts: bool,
 }
 
 impl Settlement {
-    /// Returns a copy without the provider's text and message id, for an answer that PostgreSQL rejected. The copy does not
-    /// store the job for a receipt.
+    /// Returns a copy for an answer that PostgreSQL rejected. The copy does not store the job for a receipt.
     #[must_use]
     pub fn without_provider_text(&self) -> Settlement {
         let outcome = match &self.answer.outcome {
@@ -56,8 +49,8 @@ impl Settlement {
         Settlement { answer: Answer::new(outcome, "unstorable", message), receipts: false, ..self.clone() }
     }
 
-    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's
-    /// text. A delivery that would be retried or parked becomes `failed` instead.
+    /// Returns a copy that only ends the delivery, for a settlement that PostgreSQL rejects even without the provider's text. A delivery
+    /// that would be retried or parked becomes `failed` instead.
     #[must_use]
     pub fn status_only(&self) -> Settlement {
         let next = match &self.next {
@@ -69,37 +62,31 @@ impl Settlement {
         Settlement { next, ..self.without_provider_text() }
     }
 
-    /// Returns true if a receipt may follow: the provider sends receipts, and it accepted the message or may have accepted
-    /// it.
+    /// A receipt may follow only if the provider accepted the message or may have accepted it.
     fn awaits_receipt(&self) -> bool {
         let is_open = matches!(self.next, RecordedStep::End(Status::Sent | Status::Unknown, _));
         is_open && self.receipts
     }
 
-    /// Returns true if the attempt ends its delivery and no target is dead.
     fn is_plain_end(&self) -> bool {
         matches!(self.next, RecordedStep::End(..)) && !matches!(self.answer.outcome, Outcome::TargetGone(_))
     }
 
-    /// Returns the encoded job, if a receipt may follow.
     fn kept_job(&self) -> Option<&[u8]> {
         self.awaits_receipt().then_some(&*self.job.1)
     }
 }
 
-/// The step that follows a settled attempt.
 #[derive(Clone, Debug)]
 pub enum RecordedStep {
-    /// Nothing follows: the delivery has ended with this status.
     End(Status, Option<Reason>),
-    /// Another attempt follows. This timer publishes its job.
+    /// The timer publishes the job of another attempt.
     Retry(NewTimer),
-    /// The delivery is parked because retries are exhausted. Contains the stream and the message that a redrive publishes.
+    /// Stream and message that a redrive publishes.
     Park(StreamName, Vec<u8>),
 }
 
 impl RecordedStep {
-    /// Returns the status of the delivery after this step, and the reason for the status.
     #[must_use]
     pub fn status(&self) -> (Status, Option<Reason>) {
         match self {
@@ -111,25 +98,20 @@ impl RecordedStep {
 }
 
 impl Deliveries<'_> {
-    /// Settles attempts. Returns true for each settlement whose claim was still valid and whose
-    /// [`RecordedStep`] was written. If the claim is no longer valid, nothing is written for this attempt. If the request is
-    /// cancelled, the delivery becomes `cancelled` instead of being retried or parked.
+    /// Settles attempts. Returns true for each settlement whose claim was still valid and whose [`RecordedStep`] was written. If the claim
+    /// is no longer valid, nothing is written for this attempt. If the request is cancelled, the delivery becomes `cancelled` instead of
+    /// being retried or parked. After an error, the settlements may still have been written. Safe to repeat.
     ///
-    /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before
-    /// its answer arrives. The late answer then replaces this status, because only the answer shows what the provider did.
+    /// A cancellation or a later claim may have ended the delivery (`cancelled`, `expired`, `skipped` or `unknown`) before its answer
+    /// arrives. The late answer then replaces this status, because only the answer shows what the provider did. Another worker may already
+    /// have published the old status, so the same transaction sets a timer that publishes the job again; the worker that receives it
+    /// publishes the current state.
     ///
-    /// Another worker may have read the old status before the late answer was written. It then publishes the old status and
-    /// acknowledges the job. Therefore the transaction that records the late answer sets a timer that publishes the job again, and the worker that
-    /// receives this job publishes the current state of the delivery.
+    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of being retried or
+    /// parked, the delivery becomes `skipped`.
     ///
-    /// For an erased user, only the attempt and its outcome are written, without text or ids from the provider. Instead of
-    /// being retried or parked, the delivery becomes `skipped`.
-    ///
-    /// Most attempts end their delivery and change nothing else. One statement settles all of these in a batch. What it leaves
-    /// goes to [`settle_in_full`](Self::settle_in_full).
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The settlements may still have been written. Safe to repeat.
+    /// Most attempts end their delivery and change nothing else. One statement settles all of these in a batch. The rest goes to
+    /// [`settle_in_full`](Self::settle_in_full).
     pub async fn settle(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let settled = self.settle_plain_ends(settlements).await?;
         let left: Vec<Settlement> =
@@ -144,7 +126,7 @@ impl Deliveries<'_> {
         Ok(settlements.iter().map(result).collect())
     }
 
-    /// Settles plain ends whose claims are valid. Returns the tokens of these claims.
+    /// Returns the tokens of the claims that were valid.
     async fn settle_plain_ends(self, settlements: &[Settlement]) -> Result<HashSet<Uuid>, Error> {
         let mut plain: Vec<_> = settlements.iter().filter(|settlement| settlement.is_plain_end()).collect();
         if plain.is_empty() {

@@ -1,13 +1,10 @@
-//! Suppression of targets. Tidings sends nothing to a suppressed target. A target is suppressed if a provider reports it as
-//! dead, or if the owner of a phone number opts out.
+//! Suppression of targets. Tidings sends nothing to a target that a provider reports as dead, or to a phone number whose owner opts out.
 //!
-//! The transaction that records the provider's answer also writes the suppression. The same transaction removes a dead push
-//! token from all profiles that contain it, or deletes the subscription of a dead web push endpoint. An email address or
-//! phone number stays in the profile, but Tidings sends nothing to it. An operator or a new registration can lift a
-//! suppression.
+//! The transaction that records the provider's answer also writes the suppression, and removes a dead push token from all profiles that
+//! contain it, or deletes the subscription of a dead web push endpoint. An email address or phone number stays in the profile. An operator
+//! or a new registration can lift a suppression.
 //!
-//! A transaction locks profiles before it writes suppressions. Registering a token locks in the same order, so the two cannot
-//! deadlock.
+//! A transaction locks profiles before it writes suppressions. Registering a token locks in the same order, so the two cannot deadlock.
 
 mod lift;
 mod list;
@@ -26,17 +23,14 @@ use crate::{Deliveries, Error};
 pub use lift::{LiftedSuppression, RestoreResult};
 pub use list::{Suppression, SuppressionFilter};
 
-/// A target that a provider's answer or receipt reported as dead. The delivery identifies the target.
 pub(crate) struct DeadTarget<'a> {
     pub(crate) app: AppId,
     pub(crate) delivery: DeliveryId,
-    /// The code in the provider's answer or receipt.
     pub(crate) code: &'a str,
     /// Time at which the target died, if the provider reports it. A token that was registered later is not suppressed.
     pub(crate) since: Option<Timestamp>,
 }
 
-/// A suppression that the current transaction has inserted.
 struct WrittenSuppression {
     app: i64,
     target: String,
@@ -60,8 +54,8 @@ impl Deliveries<'_> {
     }
 }
 
-/// Suppresses targets and removes their tokens and subscriptions. Skips targets that are already suppressed or were
-/// registered again after they died. Returns the deliveries whose targets are newly suppressed.
+/// Skips targets that are already suppressed or were registered again after they died. Returns the deliveries whose targets are newly
+/// suppressed.
 pub(crate) async fn suppress(
     connection: &mut PgConnection,
     dead: &[DeadTarget<'_>],
@@ -114,9 +108,8 @@ pub(crate) async fn suppress(
     Ok(suppressed)
 }
 
-/// Locks the users whose profiles contain a dead token, so that a concurrent registration of the token runs either before or
-/// after this transaction. If the registration commits first, its time is compared with the time of death. If the
-/// registration waits, it lifts the suppression afterwards.
+/// Locks the users whose profiles contain a dead token. If a concurrent registration of the token commits first, its time is compared with
+/// the time of death; if it waits, it lifts the suppression afterwards.
 async fn lock_holders(connection: &mut PgConnection, apps: &[i64], deliveries: &[Uuid]) -> Result<(), Error> {
     sqlx::query!(
         "SELECT FROM app_user u JOIN (
@@ -189,7 +182,6 @@ async fn prune_subscriptions(
     Ok(())
 }
 
-/// Lifts the suppression of a web push endpoint. Called when a browser has subscribed with this endpoint again.
 pub(crate) async fn lift_subscribed(
     connection: &mut PgConnection,
     app: AppId,

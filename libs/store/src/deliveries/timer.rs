@@ -1,5 +1,3 @@
-//! Timers: messages that are published to a stream at a given time.
-
 use std::time::Duration;
 
 use domain::{AppId, SendId, StreamName, Timestamp, UserNumber};
@@ -10,39 +8,28 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
-/// Delay after which a timer is due again if its message could not be published.
 const POSTPONED: Duration = Duration::from_secs(1);
-/// Delay after which a timer is due again if this release does not know its stream.
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
-/// Limit on the total size of the messages that one call returns, in bytes. The message that reaches the limit is still
-/// returned, but none after it.
+/// The message that reaches the limit is still returned, but none after it.
 const TAKEN_BYTES: i64 = 8 * 1024 * 1024;
 
-/// A timer to set. The id must never have been used before: the timer's message is published with this id, and the stream
-/// drops a message with an id that it has seen within its duplicate window.
+/// The id must never have been used before: the message is published with this id, and the stream drops a message with an id that it has
+/// seen within its duplicate window.
 #[derive(Clone, Debug)]
 pub struct NewTimer {
-    /// Id of the timer and of the published message.
     pub id: Uuid,
-    /// Earliest time of publication.
     pub due_at: Timestamp,
-    /// Destination of the message.
     pub stream: StreamName,
-    /// The encoded message.
     pub message: Vec<u8>,
     pub app: AppId,
     pub send_id: Option<SendId>,
     pub user: Option<UserNumber>,
 }
 
-/// A timer that is due.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimer {
-    /// Id of the timer and of its message.
     pub id: Uuid,
-    /// Destination of the message.
     pub stream: StreamName,
-    /// The encoded message.
     pub message: Vec<u8>,
 }
 
@@ -51,27 +38,24 @@ pub struct DueTimer {
 pub struct DueTimers {
     transaction: Transaction<'static, Postgres>,
     ids: Vec<Uuid>,
-    /// The timers, earliest first.
+    /// Earliest first.
     pub timers: Vec<DueTimer>,
 }
 
 impl Deliveries<'_> {
-    /// Sets all given timers, or none if the database fails.
     pub async fn set_timers(self, timers: &[NewTimer]) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         insert(&mut connection, timers).await
     }
 
-    /// Locks and returns up to `most` due timers that no other process has locked. Returns fewer if the total size of their
-    /// messages reaches 8 MiB. A timer whose stream is unknown to this release is not returned and is postponed by 60
-    /// seconds.
+    /// Locks and returns up to `most` due timers that no other process has locked, or fewer if their messages reach 8 MiB. A timer whose
+    /// stream is unknown to this release is postponed by 60 seconds instead.
     pub async fn due_timers(self, most: u32) -> Result<DueTimers, Error> {
         self.due_timers_but(most, &[]).await
     }
 
-    /// Returns due timers like [`due_timers`](Self::due_timers), but leaves out timers that belong to a send and publish to a
-    /// stream in `closed`. These timers stay due. Timers that belong to no send, such as the timer of an erasure, are
-    /// returned for all streams.
+    /// Like [`due_timers`](Self::due_timers), but without timers that belong to a send and publish to a stream in `closed`; these stay due.
+    /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
     pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
         let mut transaction = self.0.begin().await?;
         let rows = sqlx::query!(
@@ -108,12 +92,8 @@ impl Deliveries<'_> {
 }
 
 impl DueTimers {
-    /// Removes the timers in `published` and postpones the others by one second, so that they do not block timers that can be
-    /// published.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. All timers then stay due, and messages that were already published are
-    /// published again with the same ids.
+    /// Removes the timers in `published` and postpones the others by one second, so that they do not block timers that can be published.
+    /// After an error, all timers stay due, and messages that were already published are published again with the same ids.
     pub async fn done(mut self, published: &[Uuid]) -> Result<(), Error> {
         if !published.is_empty() {
             sqlx::query!("DELETE FROM timer WHERE id = ANY($1)", published)

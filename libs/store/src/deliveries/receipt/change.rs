@@ -1,5 +1,3 @@
-//! Statements that write the changes made by receipts.
-
 use domain::receipt::{Change, NextAttempt, Receipt, ReportedDelivery};
 use domain::{Envelope, Reason, Status, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
@@ -11,14 +9,12 @@ use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
 use crate::deliveries::timer::{self, NewTimer};
 
-/// A receipt, its delivery and the change to write.
 pub(super) struct Recording<'a> {
     pub(super) receipt: &'a Receipt,
     pub(super) delivery: &'a ReportedDelivery,
     pub(super) change: Change,
 }
 
-/// An encoded job to park.
 struct ParkedJob<'a> {
     recording: &'a Recording<'a>,
     stream: StreamName,
@@ -83,8 +79,7 @@ async fn update_deliveries(connection: &mut PgConnection, recordings: &[Recordin
     Ok(())
 }
 
-/// Adds each receipt to the row of its attempt. If the worker died before it settled the attempt, the row does not exist, and
-/// this statement creates it.
+/// Also creates the row of the attempt if the worker died before it settled the attempt.
 async fn add_to_attempts(connection: &mut PgConnection, recordings: &[Recording<'_>]) -> Result<(), Error> {
     columns! { recording in recordings =>
         app_id = recording.delivery.app.0,

@@ -1,5 +1,3 @@
-//! Receipts whose ids belong to no message.
-
 use std::time::Duration;
 
 use domain::AppId;
@@ -10,15 +8,12 @@ use crate::{Deliveries, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissedReceipt {
     pub app: AppId,
-    /// Identifier of the provider.
     pub provider: String,
-    /// The id in the receipt.
     pub id: String,
 }
 
 impl Deliveries<'_> {
-    /// Returns up to `most` receipts that have waited for their messages for longer than `after`. Each receipt is returned once.
-    /// It still waits, in case the message is recorded later.
+    /// Returns each receipt that has waited for longer than `after` once. It still waits, in case the message is recorded later.
     pub async fn missed_receipts(self, after: Duration, most: u32) -> Result<Vec<MissedReceipt>, Error> {
         let rows = sqlx::query!(
             r#"UPDATE early_receipt SET missed_at = now() WHERE id = ANY(ARRAY(

@@ -1,5 +1,3 @@
-//! Lookup of the attempts and deliveries that receipts name.
-
 mod reported;
 
 use std::collections::{HashMap, HashSet};
@@ -12,17 +10,15 @@ use uuid::Uuid;
 use crate::Error;
 use crate::database::columns::columns;
 
-/// An attempt that a receipt names.
 pub(super) struct NamedAttempt {
     pub(super) app: AppId,
     pub(super) delivery: DeliveryId,
     pub(super) send_id: SendId,
-    /// Number of the attempt; None stands for the last attempt.
+    /// None stands for the last attempt.
     pub(super) attempt: Option<u32>,
 }
 
-/// Finds the attempts that receipts name. Returns one result per receipt, in the order of the receipts; None if the delivery
-/// or the provider's message id is unknown.
+/// Returns one result per receipt, in order; None if the delivery or the provider's message id is unknown.
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -77,8 +73,8 @@ pub(super) async fn find(
     Ok(found)
 }
 
-/// Locks the deliveries, then reads them with a second statement. If the first statement waits for another transaction's
-/// lock, the second also sees the changes of that transaction.
+/// Reads the deliveries with a second statement after locking them, so that it sees the changes of a transaction for whose lock the first
+/// one waited.
 pub(super) async fn hold(
     connection: &mut PgConnection,
     named: &[Option<NamedAttempt>],

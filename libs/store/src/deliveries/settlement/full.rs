@@ -1,6 +1,3 @@
-//! Settlement of attempts in a transaction that handles every case: retries, parked deliveries, dead targets, erased users and
-//! late answers.
-
 use std::collections::{HashMap, HashSet};
 
 use domain::{Outcome, Reason, Status};
@@ -16,11 +13,8 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
 impl Deliveries<'_> {
-    /// Like [`settle`](Self::settle), in one transaction that also schedules retries, parks deliveries, suppresses dead targets
-    /// and records late answers.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The settlements may still have been written. Safe to repeat.
+    /// Like [`settle`](Self::settle), in one transaction that handles every case: retries, parked deliveries, dead targets, erased users
+    /// and late answers.
     pub async fn settle_in_full(self, settlements: &[Settlement]) -> Result<Vec<bool>, Error> {
         let mut transaction = self.0.begin().await?;
         let cancelled = cancelled_repeats(&mut transaction, settlements).await?;
@@ -58,8 +52,8 @@ impl Deliveries<'_> {
         Ok(settlements.iter().map(follows).collect())
     }
 
-    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns
-    /// true if the claim was still valid.
+    /// Settles an attempt by ending its delivery (see [`Settlement::status_only`]), without a row for the attempt. Returns true if the
+    /// claim was still valid.
     pub async fn settle_status_only(self, settlement: &Settlement) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let bare = [settlement.status_only()];
@@ -71,32 +65,26 @@ impl Deliveries<'_> {
     }
 }
 
-/// A settlement whose claim was valid, with the previous state of its delivery.
 struct SettledAttempt<'a> {
     settlement: &'a Settlement,
     held: DeliveryRow,
 }
 
-/// State of a delivery before the settlement.
 #[derive(Clone, Copy)]
 struct DeliveryRow {
-    /// True if the delivery's user has been erased.
     of_erased: bool,
-    /// True if the delivery had already ended before this answer.
     had_ended: bool,
 }
 
 impl DeliveryRow {
-    /// Returns true if the job must be published again, because another worker may have published the replaced status as the
-    /// final outcome. Returns false for erased users, whose jobs are not stored.
+    /// Another worker may have published the replaced status as the final outcome. Jobs of erased users are not stored.
     fn must_requeue(self) -> bool {
         self.had_ended && !self.of_erased
     }
 }
 
-/// Finds the settlements that would retry or park a delivery although its request is cancelled, and returns their tokens.
-/// First locks the requests of all settlements that would retry or park a delivery. None of these requests can then be
-/// cancelled until the transaction ends.
+/// Locks the requests of all settlements that would retry or park a delivery, so that none of them can be cancelled until the transaction
+/// ends. Returns the tokens of settlements whose request is already cancelled.
 async fn cancelled_repeats(
     connection: &mut PgConnection,
     settlements: &[Settlement],
@@ -114,8 +102,7 @@ async fn cancelled_repeats(
         .collect())
 }
 
-/// Updates the deliveries whose claims are still valid. Returns the previous state of each delivery, by the token of its
-/// claim.
+/// Returns the previous state of each delivery whose claim is still valid, by token.
 async fn update_deliveries(
     transaction: &mut Transaction<'static, Postgres>,
     settlements: &[Settlement],
@@ -155,7 +142,6 @@ async fn update_deliveries(
     Ok(rows.into_iter().map(|row| (row.token, previous(row.of_erased, row.had_ended))).collect())
 }
 
-/// For each answer that arrived after its delivery had ended, sets a timer that publishes the job again.
 async fn requeue_corrected(connection: &mut PgConnection, made: &[SettledAttempt<'_>]) -> Result<(), Error> {
     let late: Vec<&Settlement> =
         made.iter().filter(|made| made.held.must_requeue()).map(|made| made.settlement).collect();
@@ -248,8 +234,7 @@ fn parked_job(settlement: &Settlement) -> Option<NewParked<'_>> {
     })
 }
 
-/// Returns the target if the provider reported it as dead and the delivery has ended. Returns None if another attempt
-/// follows, because another provider may still reach the target.
+/// None if another attempt follows, because another provider may still reach the target.
 fn dead_target(settlement: &Settlement) -> Option<DeadTarget<'_>> {
     let (Outcome::TargetGone(gone), RecordedStep::End(..)) = (&settlement.answer.outcome, &settlement.next)
     else {

@@ -1,6 +1,3 @@
-//! Lifting suppressions. Tidings may then send to the target again. Lifting also restores the target's token or subscription
-//! if the suppression removed it.
-
 use std::collections::BTreeMap;
 
 use domain::content::Object;
@@ -13,29 +10,26 @@ use sqlx::types::Json;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error, database::audit::AuditEntry};
 
-/// A lifted suppression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiftedSuppression {
-    /// The full target: address, token or endpoint.
+    /// Full address, token or endpoint.
     pub target: String,
     pub restored: RestoreResult,
 }
 
-/// Result of restoring the token or subscription of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreResult {
     /// The suppression had removed no token or subscription, for instance because the target is an address.
     Nothing,
-    /// The token was restored in the profiles of this number of users.
+    /// Number of users whose profiles have the token again.
     Token(usize),
-    /// The web push subscription of a device was restored.
     Subscription,
-    /// Nothing was restored. The user or device no longer exists, the profile already contains the token or cannot hold
-    /// another one, or the device has a different subscription.
+    /// The user or device no longer exists, the profile already contains the token or cannot hold another one, or the device has a
+    /// different subscription.
     NotNeeded,
 }
 
-/// Data that a suppression has removed, as stored in its row: either the users who had the token, or the subscription.
+/// Stored in the suppression's row: either the users who had the token, or the subscription.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Pruned {
@@ -51,11 +45,9 @@ struct Holder {
 }
 
 impl Deliveries<'_> {
-    /// Lifts the suppression of `target` and restores its removed token or subscription. `target` may be the full target, or
-    /// the id of the delivery that led to the suppression. Lifts the suppressions of all spellings of an email address. Returns None if no such suppression exists.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Lifts the suppression of `target` and restores its removed token or subscription. `target` may be the full target, or the id of the
+    /// delivery that led to the suppression. Lifts the suppressions of all spellings of an email address. Returns None if no such
+    /// suppression exists.
     pub async fn lift_suppression(
         self,
         app: AppId,
@@ -112,7 +104,7 @@ impl Deliveries<'_> {
     }
 }
 
-/// Locks the users whose profiles contained the removed token, and returns their current profiles by user number.
+/// Current profiles by user number, locked.
 async fn lock_profiles(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,26 +1,22 @@
-//! List of suppressions for operators.
-
 use domain::{AppId, Channel, DeliveryId, Timestamp};
 
 use crate::{Deliveries, Error};
 
-/// A suppressed target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suppression {
     pub app: AppId,
     pub app_name: String,
     pub channel: Channel,
-    /// The full address, token or endpoint.
+    /// Full address, token or endpoint.
     pub target: String,
-    /// The delivery that led to the suppression.
+    /// Delivery that led to the suppression.
     pub delivery: DeliveryId,
-    /// The code in the provider's answer or receipt.
+    /// Code of the provider's answer or receipt.
     pub code: String,
-    /// Time of the suppression.
     pub at: Timestamp,
 }
 
-/// A filter for suppressions. A property that is `None` matches all suppressions.
+/// A property that is `None` matches all suppressions.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SuppressionFilter {
     pub app: Option<AppId>,
@@ -28,7 +24,7 @@ pub struct SuppressionFilter {
 }
 
 impl Deliveries<'_> {
-    /// Lists at most `limit` suppressions, latest first.
+    /// Latest first.
     pub async fn list_suppressions(
         self,
         filter: SuppressionFilter,

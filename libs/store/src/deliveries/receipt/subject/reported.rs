@@ -1,4 +1,4 @@
-//! Lookup of attempts by ids that providers write differently in answers and receipts.
+//! Attempts by ids that providers write differently in answers and receipts.
 
 use domain::receipt::{Candidate, Receipt, ReceiptSubject, ReportedMessage};
 use domain::{AppId, DeliveryId, SendId};
@@ -8,7 +8,6 @@ use super::NamedAttempt;
 use crate::Error;
 use crate::database::columns::columns;
 
-/// Key under which a receipt may find its attempt.
 struct Wanted<'a> {
     place: i64,
     app: AppId,
@@ -16,7 +15,6 @@ struct Wanted<'a> {
     key: String,
 }
 
-/// Attempt that a key of a receipt has found.
 struct Found {
     place: i64,
     answered: String,
@@ -27,8 +25,7 @@ struct Found {
     send_id: uuid::Uuid,
 }
 
-/// Finds the attempts of receipts with a [`ReportedMessage`]. Returns one result per receipt, in the order of the receipts; None
-/// for other receipts, and if no attempt certainly has the id.
+/// Returns one result per receipt, in order; None for receipts without a [`ReportedMessage`], and if no attempt certainly has the id.
 pub(super) async fn find(
     connection: &mut PgConnection,
     receipts: &[Receipt],
@@ -65,7 +62,6 @@ fn reported(receipt: &Receipt) -> Option<&ReportedMessage> {
     }
 }
 
-/// Returns the latest attempts of each key, the latest first.
 async fn candidates(connection: &mut PgConnection, wanted: &[Wanted<'_>]) -> Result<Vec<Found>, Error> {
     if wanted.is_empty() {
         return Ok(Vec::new());
