@@ -1,5 +1,3 @@
-//! Apps, which are the tenants of an installation, and the secrets that authenticate their callers.
-
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -15,8 +13,7 @@ use crate::control::vapid_key::NewVapidKey;
 use crate::control::{link_key, vapid_key};
 use crate::{Control, Error, database::audit::AuditEntry};
 
-/// Selects apps with their valid secrets and their signing keys. The first argument is the `WHERE` or `ORDER BY` clause. The
-/// other arguments are the parameters of the clause.
+/// Selects apps with their valid secrets and their signing keys. The first argument is the `WHERE` or `ORDER BY` clause.
 macro_rules! select_apps {
     ($rest:literal $(, $parameter:expr)*) => {
         sqlx::query_as!(
@@ -45,70 +42,58 @@ macro_rules! select_apps {
     };
 }
 
-/// An app to create.
 #[derive(Clone, Copy, Debug)]
 pub struct NewApp<'a> {
     /// Unique in the installation and not empty.
     pub name: &'a str,
-    /// Public half of the app's credentials.
     pub api_key: &'a str,
-    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
-    /// the addresses in profiles.
+    /// In a development app, callers that have only the public API key may by default read and write the addresses in profiles.
     pub development: bool,
 }
 
-/// A secret to store for an app: its digest and its encrypted text.
 #[derive(Clone, Copy)]
 pub struct NewSecret<'a> {
-    /// Digest of the secret. Authentication compares it with the digest of the caller's secret.
     pub digest: &'a [u8],
-    /// The secret, encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's setting `hmac`
-    /// is on, because the secret is then also the HMAC key of user signatures.
+    /// Encrypted with the master key in the context `app-secret:{app}`. Stored only while the app's setting `hmac` is on, because the
+    /// secret is then also the HMAC key of user signatures.
     pub sealed: &'a [u8],
 }
 
 /// An unexpired secret of an app.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AppSecret {
-    /// Digest of the secret. Compare it in constant time.
+    /// Compare it in constant time.
     pub digest: Vec<u8>,
-    /// The encrypted secret, as in [`NewSecret::sealed`]. Empty if the setting `hmac` was off at any time since the secret
-    /// was created.
+    /// As in [`NewSecret::sealed`]. Empty if the setting `hmac` was off at any time since the secret was created.
     pub sealed: Vec<u8>,
-    /// Time from which the secret is refused; None for the newest secret.
+    /// None for the newest secret.
     pub expires_at: Option<Timestamp>,
 }
 
-/// An app with its settings, valid secrets and signing keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct App {
     pub id: AppId,
-    /// Unique in the installation.
     pub name: String,
-    /// Public half of the app's credentials.
     pub api_key: String,
-    /// True for a development app. In such an app, callers that have only the public API key may by default read and write
-    /// the addresses in profiles.
     pub development: bool,
     pub settings: AppSettings,
     pub created_at: Timestamp,
     /// Secrets that had not expired when the app was read, newest first; at most two.
     pub secrets: Vec<AppSecret>,
-    /// Keys that verify bearer tokens, oldest first; at most [`MAX_SIGNING_KEYS`](crate::control::signing_key::MAX_SIGNING_KEYS).
+    /// Oldest first; at most [`MAX_SIGNING_KEYS`](crate::control::signing_key::MAX_SIGNING_KEYS).
     pub signing_keys: Vec<SigningKey>,
 }
 
 impl App {
-    /// Returns true if callers that have only the public API key may neither read nor write the addresses in a profile. If
-    /// the setting `address-keys` was never set, the result is false for development apps and true for all other apps.
+    /// Returns true if callers that have only the public API key may neither read nor write the addresses in a profile.
     #[must_use]
     pub fn guards_addresses(&self) -> bool {
         self.settings.guard_addresses.unwrap_or(!self.development)
     }
 }
 
-/// An app that is being created in an open transaction. Its id is already assigned, because the first secret is encrypted in
-/// a context that contains the id. If the draft is dropped without a commit, the app is not created.
+/// An app that is being created in an open transaction. Its id is already assigned, because the first secret is encrypted in a context that
+/// contains the id. If the draft is dropped without a commit, the app is not created.
 #[derive(Debug)]
 pub struct AppDraft {
     transaction: Transaction<'static, Postgres>,
@@ -116,15 +101,14 @@ pub struct AppDraft {
 }
 
 impl AppDraft {
-    /// Id that the app will have.
     #[must_use]
     pub fn id(&self) -> AppId {
         self.id
     }
 
-    /// Sets settings to safe values for an app whose users are not trusted. A bearer token must name its user as
-    /// `user:{identifier}`. Templates can read only the profile data that the app's backend wrote. If `closed` is true,
-    /// calls made on behalf of users also need a bearer token that expires.
+    /// Sets safe values for an app whose users are not trusted. A bearer token must name its user as `user:{identifier}`. Templates can
+    /// read only the profile data that the app's backend wrote. If `closed` is true, calls made on behalf of users also need a bearer token
+    /// that expires.
     pub async fn distrust_users(&mut self, closed: bool) -> Result<(), Error> {
         sqlx::query!("UPDATE app SET token_subject = 'prefixed', template_profile = 'app', secure_mode = $2, require_exp = $2
              WHERE id = $1", self.id.0, closed)
@@ -133,20 +117,15 @@ impl AppDraft {
         Ok(())
     }
 
-    /// Stores the key pair with which the app identifies itself to web push services.
     pub async fn add_vapid_key(&mut self, key: NewVapidKey<'_>) -> Result<(), Error> {
         vapid_key::insert(&mut self.transaction, self.id, key).await
     }
 
-    /// Stores the key of the app's links, encrypted with the master key in the context `link-key:{app}`.
+    /// Expects the key encrypted with the master key in the context `link-key:{app}`.
     pub async fn add_link_key(&mut self, sealed: &[u8]) -> Result<(), Error> {
         link_key::insert_first(&mut self.transaction, self.id, sealed).await
     }
 
-    /// Stores the app's first secret and commits the new app.
-    ///
-    /// # Errors
-    /// Returns an error, and does not create the app, if the database fails.
     pub async fn commit(mut self, secret: NewSecret<'_>) -> Result<AppId, Error> {
         insert_secret(&mut self.transaction, self.id, secret).await?;
         self.transaction.commit().await?;
@@ -155,10 +134,7 @@ impl AppDraft {
 }
 
 impl Control<'_> {
-    /// Starts creating an app. [`AppDraft::commit`] completes the creation. Returns None if the name is taken.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails or rejects the name or the key.
+    /// Returns None if the name is taken.
     pub async fn create_app(self, app: NewApp<'_>, actor: &Actor) -> Result<Option<AppDraft>, Error> {
         let mut transaction = self.0.begin().await?;
         let id: Option<i64> = sqlx::query_scalar!(
@@ -175,11 +151,8 @@ impl Control<'_> {
         Ok(Some(AppDraft { transaction, id }))
     }
 
-    /// Adds a new secret to the app. The newest previous secret stays valid for `grace`. Older secrets are deleted, so at
-    /// most two secrets are valid at a time. Returns false if the app does not exist.
-    ///
-    /// # Errors
-    /// Returns an error and changes no secret if the database fails.
+    /// The newest previous secret stays valid for `grace`. Older secrets are deleted, so at most two secrets are valid at a time. Returns
+    /// false if the app does not exist.
     pub async fn rotate_secret(
         self,
         app: AppId,
@@ -210,13 +183,12 @@ impl Control<'_> {
         Ok(true)
     }
 
-    /// Finds the app with this API key. Returns None if the key is unknown.
     pub async fn app_by_key(self, api_key: &str) -> Result<Option<App>, Error> {
         let row = select_apps!("WHERE api_key = $1", api_key).fetch_optional(&self.0.pool).await?;
         row.map(App::try_from).transpose()
     }
 
-    /// Finds the app with this name. If no app has the name, finds the app with this id.
+    /// Prefers the app with this name over one with this id.
     pub async fn app_by_name_or_id(self, name_or_id: &str) -> Result<Option<App>, Error> {
         let row =
             select_apps!("WHERE name = $1 OR id::text = $1 ORDER BY name = $1 DESC LIMIT 1", name_or_id)
@@ -225,13 +197,11 @@ impl Control<'_> {
         row.map(App::try_from).transpose()
     }
 
-    /// Finds the app with this id. Returns None if it does not exist.
     pub async fn app(self, id: AppId) -> Result<Option<App>, Error> {
         let row = select_apps!("WHERE app.id = $1", id.0).fetch_optional(&self.0.pool).await?;
         row.map(App::try_from).transpose()
     }
 
-    /// Lists all apps in order of creation.
     pub async fn list_apps(self) -> Result<Vec<App>, Error> {
         let rows = select_apps!("ORDER BY id").fetch_all(&self.0.pool).await?;
         rows.into_iter().map(App::try_from).collect()
@@ -255,7 +225,6 @@ async fn insert_secret(
     Ok(())
 }
 
-/// A row of [`select_apps`].
 struct AppRow {
     id: AppId,
     name: String,

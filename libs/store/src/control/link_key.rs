@@ -8,33 +8,26 @@ use uuid::Uuid;
 
 use crate::{Control, Error, database::audit::AuditEntry};
 
-/// A key that encrypts or signs the tokens in an app's links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkKey {
-    /// Id of the key, which is part of each link.
+    /// Part of each link.
     pub id: Uuid,
     pub app: AppId,
-    /// The key itself, encrypted with the master key in the context `link-key:{app}`.
+    /// Encrypted with the master key in the context `link-key:{app}`.
     pub sealed: Vec<u8>,
-    /// True if the key encrypts tokens. Keys created by earlier releases only sign them.
+    /// Keys created by earlier releases only sign tokens.
     pub seals: bool,
 }
 
 impl Control<'_> {
-    /// Stores the first key of an app, encrypted with the master key in the context `link-key:{app}`. Does nothing if the app
-    /// already has a key.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if the app does not exist.
+    /// Stores the first key of an app, encrypted with the master key in the context `link-key:{app}`. Does nothing if the app already has a
+    /// key.
     pub async fn add_link_key(self, app: AppId, sealed: &[u8]) -> Result<(), Error> {
         insert_first(&mut *self.0.pool.acquire().await?, app, sealed).await
     }
 
-    /// Adds a new key to the app. Links with earlier keys stay valid for `grace`, or until their key expires if that is
-    /// earlier. Returns the version of the new key, or None if the app does not exist.
-    ///
-    /// # Errors
-    /// Returns an error and changes no key if the database fails.
+    /// Links with earlier keys stay valid for `grace`, or until their key expires if that is earlier. Returns the version of the new key,
+    /// or None if the app does not exist.
     pub async fn rotate_link_key(
         self,
         app: AppId,
@@ -73,7 +66,7 @@ impl Control<'_> {
         Ok(Some(version))
     }
 
-    /// Returns the newest key of an app; None if the app has no key yet.
+    /// Returns the newest key.
     pub async fn link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(
             LinkKey,
@@ -84,8 +77,8 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Returns the app's key with version 1. Old links, which contain the id of the app instead of the id of a key, use this
-    /// key. Returns None if the key has expired.
+    /// Returns the key with version 1, which old links use: they contain the id of the app instead of the id of a key. Returns None if the
+    /// key has expired.
     pub async fn first_link_key(self, app: AppId) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(
             LinkKey,
@@ -96,7 +89,7 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Finds a key by id. Returns None if the key is unknown or has expired.
+    /// None if the key is unknown or has expired.
     pub async fn find_link_key(self, id: Uuid) -> Result<Option<LinkKey>, Error> {
         let key = sqlx::query_as!(
             LinkKey,
@@ -107,7 +100,6 @@ impl Control<'_> {
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Lists the apps that have no key yet.
     pub async fn apps_without_link_key(self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar!(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM app_link_key WHERE app_id = app.id) ORDER BY id"
@@ -118,7 +110,6 @@ impl Control<'_> {
     }
 }
 
-/// Stores the first key of an app. Does nothing if the app already has a key.
 pub(super) async fn insert_first(
     connection: &mut PgConnection,
     app: AppId,

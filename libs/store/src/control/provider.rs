@@ -1,5 +1,3 @@
-//! Providers: the external services, such as an SMTP server, through which an app's deliveries are sent.
-
 mod change;
 
 use domain::{AppId, Channel, Timestamp};
@@ -9,79 +7,57 @@ use crate::{Control, Error};
 
 pub use change::ProviderEdit;
 
-/// Settings of a provider to create or replace.
 #[derive(Clone, Copy)]
 pub struct NewProvider<'a> {
-    /// Unique in the app.
     pub identifier: &'a str,
     pub channel: Channel,
-    /// Type of the provider, such as `smtp`.
+    /// For instance `smtp`.
     pub kind: &'a str,
     /// Providers with lower numbers are tried first.
     pub priority: i32,
     pub enabled: bool,
-    /// Settings without secrets.
     pub settings: &'a Value,
     pub secret: SecretChange<'a>,
-    /// Maximum number of calls per second by one worker, at least 1; None for no limit.
+    /// Limit for each worker, at least 1; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
-/// Change to the stored secrets when a provider is replaced. If the channel or the kind changes, the old secrets are removed
-/// even with [`SecretChange::Keep`].
+/// If the channel or the kind changes, the old secrets are removed even with [`SecretChange::Keep`].
 #[derive(Clone, Copy)]
 pub enum SecretChange<'a> {
-    /// Keeps the stored secrets.
     Keep,
-    /// Removes the stored secrets.
     Remove,
-    /// Replaces the stored secrets with the given secrets, which are encrypted with the master key in the context
-    /// `provider:{app}:{identifier}`.
+    /// Encrypted with the master key in the context `provider:{app}:{identifier}`.
     Replace(&'a [u8]),
 }
 
-/// A provider without its secrets, for operators.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProviderSummary {
-    /// Unique in the app.
     pub identifier: String,
     pub channel: Channel,
-    /// Type of the provider, such as `smtp`.
     pub kind: String,
-    /// Providers with lower numbers are tried first.
     pub priority: i32,
     pub enabled: bool,
-    /// Settings without secrets.
     pub settings: Value,
-    /// True if secrets are stored.
     pub has_secret: bool,
-    /// Starts at 1 and grows with every change.
     pub version: i64,
     pub updated_at: Timestamp,
-    /// Maximum number of calls per second by one worker; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
-/// A provider with its encrypted secrets, for the workers of its channel.
 #[derive(Clone, PartialEq)]
 pub struct ProviderRow {
-    /// Unique in the app.
     pub identifier: String,
-    /// Type of the provider, such as `smtp`.
     pub kind: String,
-    /// Providers with lower numbers are tried first.
     pub priority: i32,
-    /// Settings without secrets.
     pub settings: Value,
-    /// Secrets, encrypted with the master key in the context `provider:{app}:{identifier}`; None if there are none.
+    /// None if the provider has no secrets.
     pub sealed: Option<Vec<u8>>,
     /// Starts at 1 and grows with every change.
     pub version: i64,
-    /// Maximum number of calls per second by one worker; None for no limit.
     pub max_per_second: Option<u32>,
 }
 
-/// A provider, enabled or not, with its channel.
 #[derive(Clone, PartialEq)]
 pub struct StoredProvider {
     pub channel: Channel,
@@ -89,7 +65,7 @@ pub struct StoredProvider {
 }
 
 impl Control<'_> {
-    /// Finds the app's provider with this identifier, whether it is enabled or not. Returns None if it does not exist.
+    /// Finds the provider even if it is disabled.
     pub async fn provider(self, app: AppId, identifier: &str) -> Result<Option<StoredProvider>, Error> {
         let row = sqlx::query_as!(
             StoredRow,
@@ -103,7 +79,7 @@ impl Control<'_> {
         row.map(StoredProvider::try_from).transpose()
     }
 
-    /// Lists all providers of the app by channel. Within a channel, they are in the order in which workers try them.
+    /// Lists all providers of the app by channel, then in the order in which workers try them.
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(
             r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
@@ -131,7 +107,6 @@ impl Control<'_> {
             .collect()
     }
 
-    /// Lists the channels for which the app has an enabled provider.
     pub async fn enabled_channels(self, app: AppId) -> Result<Vec<Channel>, Error> {
         let names: Vec<String> = sqlx::query_scalar!(
             "SELECT DISTINCT channel FROM provider WHERE app_id = $1 AND enabled ORDER BY channel",
@@ -142,8 +117,7 @@ impl Control<'_> {
         names.iter().map(|name| read_channel(name)).collect()
     }
 
-    /// Lists up to `most` enabled providers of the kind. Includes every such provider of an app that has a message awaiting
-    /// a receipt, even if another provider accepted the message.
+    /// Includes every enabled provider of an app that has a message awaiting a receipt, even if another provider accepted the message.
     pub async fn providers_awaiting_receipts(
         self,
         channel: Channel,
@@ -166,7 +140,7 @@ impl Control<'_> {
         Ok(rows.into_iter().map(|row| (row.app_id, row.into())).collect())
     }
 
-    /// Lists the app's enabled providers for a channel, in the order in which workers try them.
+    /// Lists the enabled providers in the order in which workers try them.
     pub async fn providers(self, app: AppId, channel: Channel) -> Result<Vec<ProviderRow>, Error> {
         let rows = sqlx::query_as!(
             StoredRow,
@@ -182,7 +156,6 @@ impl Control<'_> {
     }
 }
 
-/// A row of the table `provider`.
 struct StoredRow {
     app_id: AppId,
     identifier: String,

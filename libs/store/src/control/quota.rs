@@ -1,5 +1,3 @@
-//! Quotas: maximum numbers of users, categories, devices, topics and subscriptions of an app.
-
 use std::fmt;
 
 use domain::{AppId, app_setting};
@@ -7,21 +5,19 @@ use sqlx::PgConnection;
 
 use crate::{Control, Error};
 
-/// A kind of object whose number per app is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quota {
-    /// Users. Only calls made on behalf of users check this quota.
+    /// Only calls made on behalf of users check this quota.
     Users,
     Categories,
-    /// Devices across all users.
+    /// Across all users.
     Devices,
     Topics,
-    /// Subscriptions to all topics.
+    /// To all topics.
     Subscriptions,
 }
 
 impl Quota {
-    /// Returns the limit that applies to an app if operators have set none.
     #[must_use]
     pub const fn default_limit(self) -> i64 {
         let limit = match self {
@@ -34,7 +30,6 @@ impl Quota {
         limit as i64
     }
 
-    /// Name of the setting that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {
@@ -59,10 +54,8 @@ impl fmt::Display for Quota {
     }
 }
 
-/// Checks that the app is within the quota. Rows that the open transaction has added are counted too.
-///
-/// # Errors
-/// Returns an error if the quota is exceeded or the database fails. The caller must then not commit the transaction.
+/// Checks the quota, including rows that the open transaction has added. After [`Error::QuotaReached`], the caller must not commit the
+/// transaction.
 pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quota) -> Result<(), Error> {
     let most = quota.default_limit();
     // Compares the usage that triggers count with a column of the app.
@@ -104,8 +97,7 @@ pub(crate) async fn check(connection: &mut PgConnection, app: AppId, quota: Quot
 }
 
 impl Control<'_> {
-    /// Returns true if a send of the app may name this category: the category exists, or the quota allows the app to create
-    /// the category.
+    /// Returns true if the category exists or the quota allows the app to create it.
     pub async fn has_room_for_category(self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let known = sqlx::query_scalar!(
             r#"SELECT EXISTS (SELECT FROM category WHERE app_id = $1 AND identifier = $2) AS "known!""#,
@@ -123,8 +115,7 @@ impl Control<'_> {
     }
 }
 
-/// Returns the number of categories that each app may still create, as pairs of app id and number. For each app, reads no
-/// more categories than the quota allows.
+/// Returns the number of categories that each app may still create. Reads no more categories per app than the quota allows.
 pub(crate) async fn category_room(
     connection: &mut PgConnection,
     apps: &[i64],

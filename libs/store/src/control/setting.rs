@@ -1,5 +1,3 @@
-//! Changing the settings of an app.
-
 use domain::app_setting::{AppSetting, AppSettings};
 use domain::{Action, Actor, AppId};
 use serde_json::{Map, Value, json};
@@ -10,12 +8,11 @@ use crate::directory::user::proof;
 use crate::{Control, Error, database::audit::AuditEntry};
 
 impl Control<'_> {
-    /// Sets settings of an app in one transaction. Returns false if the app does not exist. If the app demands proofs from now
-    /// on, then ends the targets that callers without a proof registered.
+    /// Sets all settings, or none, in one transaction. Returns false if the app does not exist. If the app demands proofs from now on, then
+    /// ends the targets that callers without a proof registered.
     ///
     /// # Errors
-    /// Returns an error and changes no setting if the database fails or rejects a value. Also returns an error if the settings
-    /// are set, but the unproven targets of some users have not ended; repeat the call.
+    /// The settings may be set although the unproven targets of some users have not ended; repeat the call.
     pub async fn set_settings(
         self,
         app: AppId,
@@ -49,7 +46,6 @@ impl Control<'_> {
     }
 }
 
-/// Locks the app until the transaction ends, and returns its settings. Returns None if the app does not exist.
 async fn lock(connection: &mut PgConnection, app: AppId) -> Result<Option<AppSettings>, Error> {
     let settings = sqlx::query_scalar!(
         r#"SELECT to_jsonb(app) AS "settings!: Json<AppSettings>" FROM app WHERE id = $1 FOR NO KEY UPDATE"#,
@@ -58,14 +54,12 @@ async fn lock(connection: &mut PgConnection, app: AppId) -> Result<Option<AppSet
     Ok(settings.fetch_optional(connection).await?.map(|Json(settings)| settings))
 }
 
-/// Removes the encrypted secrets of the app, which are needed only to verify user signatures. The digests stay, so callers
-/// can still authenticate with the secrets.
+/// The secrets are needed only to verify user signatures. The digests stay, so callers can still authenticate with them.
 async fn forget_secrets(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
     sqlx::query!("UPDATE app_secret SET sealed = '' WHERE app_id = $1", app.0).execute(connection).await?;
     Ok(())
 }
 
-/// Writes the setting to its column. PostgreSQL converts the value to the type of the column.
 async fn update(connection: &mut PgConnection, app: AppId, setting: &AppSetting) -> Result<(), Error> {
     let column = setting.column();
     let row = Map::from_iter([(column.to_owned(), setting.stored())]);

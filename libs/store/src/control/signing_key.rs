@@ -1,25 +1,21 @@
-//! Keys that verify the bearer tokens of an app's users.
-
 use domain::{Action, Actor, AppId, SigningAlgorithm, Timestamp};
 
 use crate::{Control, Error, database::audit::AuditEntry};
 
-/// Maximum number of keys of an app. The number is limited because a token without a key id is checked against each key.
+/// Limited because a token without a key id is checked against each key.
 pub const MAX_SIGNING_KEYS: i64 = 8;
 
-/// Key material that verifies tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verifier {
-    /// Public half of a key pair, as SubjectPublicKeyInfo (RFC 5280, section 4.1) in PEM.
+    /// SubjectPublicKeyInfo (RFC 5280, section 4.1) in PEM.
     PublicKey(String),
     /// Shared secret, encrypted with the master key in the context `signing-key:{app}:{kid}`.
     Sealed(Vec<u8>),
 }
 
-/// A key that verifies bearer tokens until it is revoked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SigningKey {
-    /// Key id (`kid`) in the header of tokens. Unique in the app and not empty.
+    /// Key id in the header of tokens, unique in the app and not empty.
     pub kid: String,
     /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
@@ -27,21 +23,18 @@ pub struct SigningKey {
     pub created_at: Timestamp,
 }
 
-/// A key to store.
 #[derive(Clone, Copy, Debug)]
 pub struct NewSigningKey<'a> {
-    /// Key id (`kid`) in the header of tokens. Unique in the app and not empty.
     pub kid: &'a str,
-    /// The only algorithm accepted with this key.
     pub algorithm: SigningAlgorithm,
     pub verifier: &'a Verifier,
 }
 
 impl Control<'_> {
-    /// Adds a signing key. Returns false if the app already has [`MAX_SIGNING_KEYS`] keys.
+    /// Returns false if the app already has [`MAX_SIGNING_KEYS`] keys.
     ///
     /// # Errors
-    /// Returns an error if the database fails, the app does not exist, or the `kid` is taken.
+    /// Returns an error if the `kid` is taken.
     pub async fn create_signing_key(
         self,
         app: AppId,
@@ -72,10 +65,7 @@ impl Control<'_> {
         Ok(true)
     }
 
-    /// Removes a signing key, so that tokens signed with it are refused. Returns false if the key does not exist.
-    ///
-    /// # Errors
-    /// Returns an error, and does not remove the key, if the database fails.
+    /// Returns false if the key does not exist.
     pub async fn revoke_signing_key(self, app: AppId, kid: &str, actor: &Actor) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let deleted = sqlx::query!("DELETE FROM signing_key WHERE app_id = $1 AND kid = $2", app.0, kid)

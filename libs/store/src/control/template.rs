@@ -7,31 +7,26 @@ use serde_json::{Value, json};
 
 use crate::{Control, Error, database::audit::AuditEntry};
 
-/// A version to add to a template.
 #[derive(Clone, Copy, Debug)]
 pub struct NewTemplate<'a> {
-    /// Unique in the app; the same for all versions.
+    /// The same for all versions.
     pub identifier: &'a str,
-    /// Display name.
     pub name: &'a str,
-    /// Identifier of the category for sends that use this template and name no category.
+    /// Category of sends that use this template and name no category.
     pub category: Option<&'a str>,
     /// Content by channel.
     pub channels: &'a Value,
 }
 
-/// One version of a template. It never changes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TemplateVersion {
-    /// Id of the template, shared by all versions.
+    /// Shared by all versions.
     pub id: TemplateId,
-    /// Unique in the app.
     pub identifier: String,
-    /// Number of the version, from 1.
+    /// Starts at 1.
     pub version: i32,
-    /// Display name.
     pub name: String,
-    /// Identifier of the category for sends that use this template and name no category.
+    /// Category of sends that use this template and name no category.
     pub category: Option<String>,
     /// Content by channel.
     pub channels: Value,
@@ -40,28 +35,19 @@ pub struct TemplateVersion {
 /// A template's newest version, without its content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TemplateSummary {
-    /// Id of the template, shared by all versions.
     pub id: TemplateId,
-    /// Unique in the app.
     pub identifier: String,
-    /// The newest version, from 1.
     pub version: i32,
-    /// Display name.
     pub name: String,
-    /// Identifier of the category for sends that use this template and name no category.
     pub category: Option<String>,
-    /// Channels for which the template has content, in the order in which the template lists them.
+    /// In the order in which the template lists them.
     pub channels: Vec<String>,
-    /// Time at which this version was created.
+    /// Creation of this version.
     pub created_at: Timestamp,
 }
 
 impl Control<'_> {
-    /// Adds a version to a template, and creates the template if it does not exist. Returns the template's id and the number
-    /// of the new version, from 1.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
+    /// Adds a version, and creates the template if it does not exist. Returns the template's id and the number of the new version, from 1.
     pub async fn put_template(
         self,
         app: AppId,
@@ -101,7 +87,6 @@ impl Control<'_> {
         Ok((TemplateId(put.id), put.version))
     }
 
-    /// Lists the newest version of each template of the app, ordered by identifier.
     pub async fn list_templates(self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
         let rows = sqlx::query_as!(
             TemplateSummary,
@@ -117,7 +102,7 @@ impl Control<'_> {
         Ok(rows)
     }
 
-    /// Finds the newest version of the template that a send names. Returns None if the template does not exist.
+    /// Finds the newest version of the template that a send names.
     pub async fn find_template(
         self,
         app: AppId,
@@ -142,8 +127,6 @@ impl Control<'_> {
         Ok(version)
     }
 
-    /// Finds one version of a template, for instance the version that a send was planned with. Returns None if the version
-    /// does not exist.
     pub async fn template_version(
         self,
         app: AppId,

@@ -5,42 +5,34 @@ use sqlx::PgConnection;
 
 use crate::{Control, Error};
 
-/// A key pair to store for an app.
 #[derive(Clone, Copy)]
 pub struct NewVapidKey<'a> {
     /// Public key that browsers subscribe with: an uncompressed point of P-256 in base64url.
     pub public_key: &'a str,
-    /// The key pair as PKCS #8, encrypted with the master key in the context `vapid-key:{app}`.
+    /// PKCS #8, encrypted with the master key in the context `vapid-key:{app}`.
     pub sealed: &'a [u8],
 }
 
-/// The stored key pair of an app.
 #[derive(Clone)]
 pub struct VapidKeyRow {
-    /// Public key, an uncompressed point of P-256 in base64url.
+    /// As in [`NewVapidKey`].
     pub public_key: String,
-    /// The key pair as PKCS #8, encrypted with the master key in the context `vapid-key:{app}`.
+    /// As in [`NewVapidKey`].
     pub sealed: Vec<u8>,
 }
 
 impl Control<'_> {
-    /// Stores the key pair of an app. Does nothing if the app already has one, because browsers may have subscribed with its
-    /// public key.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if the app does not exist.
+    /// Does nothing if the app already has a key pair, because browsers may have subscribed with its public key.
     pub async fn add_vapid_key(self, app: AppId, key: NewVapidKey<'_>) -> Result<(), Error> {
         insert(&mut *self.0.pool.acquire().await?, app, key).await
     }
 
-    /// Returns the app's key pair; None if the app has no key pair yet.
     pub async fn vapid_key(self, app: AppId) -> Result<Option<VapidKeyRow>, Error> {
         let key =
             sqlx::query_as!(VapidKeyRow, "SELECT public_key, sealed FROM vapid_key WHERE app_id = $1", app.0);
         Ok(key.fetch_optional(&self.0.pool).await?)
     }
 
-    /// Returns the app's public key; None if the app has no key pair yet.
     pub async fn vapid_public_key(self, app: AppId) -> Result<Option<String>, Error> {
         let key = sqlx::query_scalar!("SELECT public_key FROM vapid_key WHERE app_id = $1", app.0)
             .fetch_optional(&self.0.pool)
@@ -48,7 +40,6 @@ impl Control<'_> {
         Ok(key)
     }
 
-    /// Lists the apps that have no key pair yet.
     pub async fn apps_without_vapid_key(self) -> Result<Vec<AppId>, Error> {
         let apps = sqlx::query_scalar!(
             "SELECT id FROM app WHERE NOT EXISTS (SELECT FROM vapid_key WHERE app_id = app.id) ORDER BY id"

@@ -1,4 +1,4 @@
-//! Volume: bytes that an app adds to the log and to this database within a day. Gateways count it, and add their counts here.
+//! Bytes that an app adds to the log and to this database within a day. Gateways count them, and add their counts here.
 
 use std::num::NonZeroU32;
 
@@ -8,22 +8,22 @@ use domain::app_setting::DEFAULT_MEGABYTES;
 use crate::database::columns::columns;
 use crate::{Control, Error};
 
-/// Number of hours over which the volume of an app is counted, including the current hour.
+/// Includes the current hour.
 pub const HOURS: i64 = 24;
 
 /// A quota of bytes that an app may add within [`HOURS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VolumeQuota {
-    /// Accepted sends, as the log stores them, without their files.
+    /// Bytes in the log, without files.
     Sends,
-    /// Files of sends, which this database stores.
+    /// Bytes in this database.
     Files,
 }
 
 impl VolumeQuota {
     pub const ALL: [VolumeQuota; 2] = [VolumeQuota::Sends, VolumeQuota::Files];
 
-    /// Returns the limit in bytes. `megabytes` is the app's own limit; None means the default.
+    /// Limit in bytes; None means the default.
     #[must_use]
     pub fn limit(megabytes: Option<NonZeroU32>) -> u64 {
         u64::from(megabytes.map_or(DEFAULT_MEGABYTES, NonZeroU32::get)) * 1_000_000
@@ -37,7 +37,6 @@ impl VolumeQuota {
         }
     }
 
-    /// Name of the setting that sets the limit.
     #[must_use]
     pub const fn switch(self) -> &'static str {
         match self {
@@ -50,7 +49,6 @@ impl VolumeQuota {
 /// Bytes by quota: sends and files. A correction is negative.
 pub type Bytes = [i64; VolumeQuota::ALL.len()];
 
-/// Bytes that an app has added within an hour, through all gateways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HourVolume {
     pub app: AppId,
@@ -60,10 +58,7 @@ pub struct HourVolume {
 }
 
 impl Control<'_> {
-    /// Adds bytes of apps to an hour, and returns the volumes of these apps in the [`HOURS`] up to this hour. Removes older ones.
-    ///
-    /// # Errors
-    /// Returns an error and adds nothing if the database fails.
+    /// Returns the volumes of these apps in the [`HOURS`] up to this hour, and removes older ones.
     pub async fn add_volume(self, hour: i64, added: &[(AppId, Bytes)]) -> Result<Vec<HourVolume>, Error> {
         let mut sorted = added.to_vec();
         // Two gateways that add to the same rows lock them in the same order.

@@ -1,5 +1,3 @@
-//! Changes to providers. Each change writes a row to the audit log.
-
 use domain::{Action, Actor, AppId};
 use serde_json::Value;
 use sqlx::{PgConnection, Postgres, Transaction};
@@ -7,8 +5,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::{Control, Error, database::audit::AuditEntry};
 
-/// An edit of a provider in an open transaction. If the provider exists, its row stays locked until [`ProviderEdit::put`]
-/// commits or the edit is dropped.
+/// If the provider exists, its row stays locked until [`ProviderEdit::put`] commits or the edit is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
@@ -16,11 +13,8 @@ pub struct ProviderEdit {
 }
 
 impl Control<'_> {
-    /// Creates or replaces the provider with this identifier, and returns its new version. The version is 1 if no provider
-    /// ever had this identifier. Otherwise it is one more than the last version, even if the previous provider was removed.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
+    /// Returns the new version: 1 if no provider ever had this identifier, otherwise one more than the last version, even if the previous
+    /// provider was removed.
     pub async fn put_provider(
         self,
         app: AppId,
@@ -31,8 +25,7 @@ impl Control<'_> {
         edit.put(provider, actor).await
     }
 
-    /// Starts creating or replacing the provider with this identifier. Also returns the stored provider if it exists, and
-    /// locks its row until the edit is completed or dropped.
+    /// Also returns the stored provider, and locks its row until the edit is completed or dropped.
     pub async fn edit_provider(
         self,
         app: AppId,
@@ -52,10 +45,7 @@ impl Control<'_> {
         Ok((ProviderEdit { transaction, app }, stored))
     }
 
-    /// Enables or disables a provider and returns its new version. Returns None if the provider does not exist.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Returns the new version; None if the provider does not exist.
     pub async fn enable_provider(
         self,
         app: AppId,
@@ -81,11 +71,7 @@ impl Control<'_> {
         Ok(version)
     }
 
-    /// Removes a provider and its secrets. Only its last version number is kept. Returns false if the provider does not
-    /// exist.
-    ///
-    /// # Errors
-    /// Returns an error, and does not remove the provider, if the database fails.
+    /// Removes a provider and its secrets. Its last version number is kept. Returns false if the provider does not exist.
     pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &Actor) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         let before = described(&mut transaction, app, identifier).await?;
@@ -109,10 +95,7 @@ impl Control<'_> {
 }
 
 impl ProviderEdit {
-    /// Creates or replaces the provider and returns its version, like [`Control::put_provider`].
-    ///
-    /// # Errors
-    /// Returns an error if the database fails or rejects a value, or if the app does not exist.
+    /// Returns the provider's version, like [`Control::put_provider`].
     pub async fn put(mut self, provider: NewProvider<'_>, actor: &Actor) -> Result<i64, Error> {
         let identifier = provider.identifier;
         let before = described(&mut self.transaction, self.app, identifier).await?;
@@ -128,8 +111,7 @@ impl ProviderEdit {
     }
 }
 
-/// Describes a provider for the audit log, without its settings, because they may contain addresses and names of people. Returns
-/// None if the provider does not exist.
+/// Leaves out the settings, because they may contain addresses and names of people.
 async fn described(
     connection: &mut PgConnection,
     app: AppId,
@@ -179,9 +161,8 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     Ok(version)
 }
 
-/// Returns the version of the provider that was just written. If a provider with this identifier was removed before, first
-/// raises the version above the last version of the removed provider. This is a separate statement because the upsert may
-/// have waited for a concurrent removal, and only a later statement sees the version that the removal wrote.
+/// Raises the version above that of a removed provider with this identifier. A separate statement, because the upsert may have waited for a
+/// concurrent removal, and only a later statement sees the version that the removal wrote.
 async fn after_removed(
     connection: &mut PgConnection,
     app: AppId,
