@@ -1,5 +1,3 @@
-//! Categories of an app's notifications.
-
 use std::collections::BTreeSet;
 
 use domain::{AppId, CategoryId, Timestamp};
@@ -7,42 +5,32 @@ use domain::{AppId, CategoryId, Timestamp};
 use crate::control::quota::{self, Quota};
 use crate::{Directory, Error};
 
-/// A category to create.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewCategory<'a> {
-    /// Unique in the app.
     pub identifier: &'a str,
-    /// Display name.
     pub name: &'a str,
-    /// True if user preferences are ignored for this category.
+    /// User preferences are ignored for a critical category.
     pub critical: bool,
-    /// True if clients should hide the category's items in the inboxes that they show.
+    /// Asks clients to hide the category's items in the inboxes that they show.
     pub hide_in_in_app: bool,
-    /// True if clients should hide the category in their preference screens.
+    /// Asks clients to hide the category in their preference screens.
     pub hide_in_preference_manager: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
     pub id: CategoryId,
-    /// Unique in the app.
     pub identifier: String,
-    /// Display name.
     pub name: String,
-    /// True if clients should hide the category's items in the inboxes that they show. Lists and counters of the API
-    /// include them.
+    /// Asks clients to hide the category's items. Lists and counters of the API include them.
     pub hide_in_in_app: bool,
-    /// True if clients should hide the category in their preference screens.
     pub hide_in_preference_manager: bool,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
 impl Directory<'_> {
-    /// Creates a category. Returns None if the identifier is taken.
-    ///
-    /// # Errors
-    /// Returns an error if the quota of categories is reached or the database fails.
+    /// None if the identifier is taken.
     pub async fn create_category(
         self,
         app: AppId,
@@ -70,7 +58,7 @@ impl Directory<'_> {
         Ok(created)
     }
 
-    /// Lists up to `limit` categories of the app whose ids are greater than `after`, in order of creation.
+    /// In order of creation.
     pub async fn list_categories(
         self,
         app: AppId,
@@ -90,7 +78,6 @@ impl Directory<'_> {
         Ok(categories)
     }
 
-    /// Returns the ids among `ids` that belong to categories of the app.
     pub async fn known_categories(
         self,
         app: AppId,
@@ -106,8 +93,8 @@ impl Directory<'_> {
         Ok(known.into_iter().map(CategoryId).collect())
     }
 
-    /// Deletes a category and the users' preferences for it. Inbox items of the category stay, but then have no category. If
-    /// a later send names the same identifier, the category is created again. Returns false if the app has no such category.
+    /// Deletes a category and the users' preferences for it. Inbox items of the category stay, but then have no category. If a later send
+    /// names the same identifier, the category is created again.
     pub async fn delete_category(self, app: AppId, id: CategoryId) -> Result<bool, Error> {
         let deleted = sqlx::query!("DELETE FROM category WHERE app_id = $1 AND id = $2", app.0, id.0)
             .execute(&self.0.pool)

@@ -1,5 +1,3 @@
-//! Devices with which users have connected.
-
 pub mod unproven;
 
 use std::collections::HashMap;
@@ -16,28 +14,21 @@ use crate::directory::user::merge_locked;
 use crate::directory::user::proof::Writer;
 use crate::{Directory, Error};
 
-/// A device of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Device {
     /// Identifier chosen by the client.
     pub device_id: String,
-    /// Type of the device; None if unknown.
     pub device_type: Option<DeviceType>,
-    /// Time at which the user last connected with the device.
+    /// Time of the last connection.
     pub connected_at: Timestamp,
     /// True if the device has a usable web push subscription.
     pub web_push: bool,
 }
 
 impl Directory<'_> {
-    /// Records that the user connected with a device, and merges `pairs` into the user's profile. `pairs` must be empty or
-    /// contain only a push token. Creates the user and the device if they do not exist. If `device_type` is None, the device
-    /// keeps its type. If the caller has proved the user's identity, the device's secret becomes invalid, because the caller
-    /// does not need it.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if a quota is reached, the change to the profile is invalid, or the database
-    /// fails.
+    /// Records that the user connected with a device, and merges `pairs` into the user's profile. `pairs` must be empty or contain only a
+    /// push token. Creates the user and the device if they do not exist. If `device_type` is None, the device keeps its type. If the caller
+    /// has proved the user's identity, the device's secret becomes invalid, because the caller does not need it.
     pub async fn connect_device(
         self,
         app: AppId,
@@ -66,12 +57,12 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Lists the user's devices, last connected first.
+    /// Last connected first.
     pub async fn list_devices(self, app: AppId, user: UserNumber) -> Result<Vec<Device>, Error> {
         Ok(self.list_devices_of(app, &[user]).await?.remove(&user).unwrap_or_default())
     }
 
-    /// Lists the devices of each user, last connected first.
+    /// Last connected first.
     pub async fn list_devices_of(
         self,
         app: AppId,
@@ -105,9 +96,8 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the user, after creating the user if necessary, and merges `pairs` into the profile. If the caller has a proof, ends
-/// the targets that callers without one registered. Until the transaction ends, other writers of the user's profile or devices
-/// wait.
+/// If the caller has a proof, ends the targets that callers without one registered. Until the transaction ends, other writers of the user's
+/// profile or devices wait.
 pub(crate) async fn claim_user(
     connection: &mut PgConnection,
     app: AppId,
@@ -117,9 +107,9 @@ pub(crate) async fn claim_user(
     merge_locked(connection, app, writer.user, pairs, writer.author).await
 }
 
-/// Adds or updates a device. If the caller has proved the user's identity, removes the device's secret. If the user then has more than [`MAX_DEVICES`] devices, deletes the surplus. Unprotected devices are deleted first: they have no
-/// secret, and no caller has connected with them and proved the user's identity. Among equals, the devices that connected
-/// least recently are deleted first.
+/// Adds or updates a device. If the caller has proved the user's identity, removes the device's secret. Of surplus devices above
+/// [`MAX_DEVICES`], deletes unprotected ones first (without a secret, and never connected by a caller with a proof), and among equals those
+/// that connected least recently.
 pub(crate) async fn connect(
     connection: &mut PgConnection,
     app: AppId,

@@ -5,12 +5,11 @@ use uuid::Uuid;
 
 use crate::{Directory, Error};
 
-/// Code of a suppression that was requested by the recipient.
 const CODE: &str = "STOP";
 
 impl Directory<'_> {
-    /// Suppresses a phone number at the request of its owner. The suppression contains the id of the last delivery to the
-    /// number, or the nil UUID if there was none. Returns false if the number was already suppressed.
+    /// Suppresses a phone number at the request of its owner. The suppression contains the id of the last delivery to the number, or the
+    /// nil UUID. Returns false if the number was already suppressed.
     pub async fn opt_out_of_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
         let last: Option<Uuid> = sqlx::query_scalar!(
             "SELECT id FROM delivery WHERE app_id = $1 AND channel = 'sms' AND target = $2
@@ -33,8 +32,8 @@ impl Directory<'_> {
         Ok(written.rows_affected() > 0)
     }
 
-    /// Lifts the suppression of a phone number at the request of its owner. The cause of the suppression does not matter,
-    /// because the owner's message proves that the number is in use. Returns true if the number was suppressed.
+    /// Lifts the suppression of a phone number at the request of its owner, whatever its cause: the owner's message proves that the number
+    /// is in use. Returns true if the number was suppressed.
     pub async fn opt_in_to_sms(self, app: AppId, number: &str) -> Result<bool, Error> {
         let lifted = sqlx::query!(
             "DELETE FROM suppression WHERE app_id = $1 AND channel = 'sms' AND target = $2",

@@ -1,5 +1,3 @@
-//! Preferences: the channels that users have turned on or off for each category.
-
 use std::collections::BTreeMap;
 
 use domain::content::Object;
@@ -11,21 +9,17 @@ use crate::directory::device::claim_user;
 use crate::directory::user::proof::Writer;
 use crate::{Directory, Error};
 
-/// A user's choices for one category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CategoryPreference {
     pub category: CategoryId,
-    /// The app's identifier of the category.
     pub identifier: String,
-    /// Display name of the category.
     pub name: String,
     /// Channels that the user turned on (true) or off (false). Does not contain channels for which the user made no choice.
     pub channels: BTreeMap<Channel, bool>,
 }
 
 impl Directory<'_> {
-    /// Lists the user's choices by category, in the order in which the categories were created. The list is empty for an
-    /// unknown user.
+    /// In the order in which the categories were created. Empty for an unknown user.
     pub async fn list_preferences(
         self,
         app: AppId,
@@ -59,11 +53,7 @@ impl Directory<'_> {
         Ok(preferences)
     }
 
-    /// Stores the given choices, and creates the user if the user does not exist. Ignores choices for categories that do not
-    /// exist.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Creates the user if necessary. Ignores choices for categories that do not exist.
     pub async fn set_preferences(
         self,
         app: AppId,
@@ -115,12 +105,11 @@ pub struct Subscription {
     pub app: String,
     /// Display name of the category.
     pub category: String,
-    /// True if user preferences are ignored for the category.
     pub critical: bool,
 }
 
 impl Directory<'_> {
-    /// Reads the data for a user's unsubscribe page. Returns None if the user or the category does not exist.
+    /// None if the user or the category does not exist.
     pub async fn subscription(
         self,
         app: AppId,
@@ -141,11 +130,7 @@ impl Directory<'_> {
         Ok(subscription)
     }
 
-    /// Turns off a channel for a user in a category. Returns false if the user or the category does not exist, or if the
-    /// category is critical.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Returns false if the user or the category does not exist, or if the category is critical.
     pub async fn turn_off(
         self,
         app: AppId,

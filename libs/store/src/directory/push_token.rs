@@ -1,24 +1,20 @@
-//! Table of push tokens: the users whose profiles contain each token, and the time at which it was registered.
-
 use domain::profile::TokenChange;
 use domain::{AppId, UserNumber};
 use sqlx::PgConnection;
 
 use crate::Error;
 
-/// Reason why a push token is written to a profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Naming {
-    /// The app or the device registers the token. This proves that the token is valid now, even if it was suppressed.
+    /// The app or the device registers the token, which proves that it is valid now, even if it was suppressed.
     Registers,
-    /// The token is in a recipient's inline profile in a send. The sender may have stored it long ago, so this does not
-    /// prove that the token is still valid.
+    /// The token is in a recipient's inline profile in a send. The sender may have stored it long ago, so it may no longer be valid.
     Mentions,
 }
 
-/// Records the changes to the tokens of profiles. With [`Naming::Registers`], also lifts the suppression of each written
-/// token, and unbinds the token from the device that registered it. A caller with that device's secret then cannot replace the
-/// token. The caller of this function may bind the token to a device afterwards.
+/// Records the changes to the tokens of profiles. With [`Naming::Registers`], also lifts the suppression of each written token, and unbinds
+/// the token from the device that registered it, so that a caller with that device's secret cannot replace the token. The caller of this
+/// function may bind the token to a device afterwards.
 ///
 /// The caller must have locked the users in the same transaction, which also writes their profiles.
 pub(crate) async fn record(

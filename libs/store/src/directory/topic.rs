@@ -1,7 +1,5 @@
-//! Topics: named lists of users of an app, to which the app can send.
-//!
-//! A transaction that changes subscriptions locks the topic first, then the users in the order of their numbers, then the
-//! subscriptions. While it holds the lock on the topic, the topic cannot be deleted.
+//! A transaction that changes subscriptions locks the topic first, then the users in the order of their numbers, then the subscriptions.
+//! While it holds the lock on the topic, the topic cannot be deleted.
 
 pub mod subscription;
 
@@ -14,9 +12,7 @@ use crate::{Directory, Error};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topic {
     pub id: TopicId,
-    /// Unique in the app.
     pub identifier: String,
-    /// Display name.
     pub name: String,
     /// True if users may subscribe themselves.
     pub open: bool,
@@ -25,11 +21,7 @@ pub struct Topic {
 }
 
 impl Directory<'_> {
-    /// Creates a topic, or changes the given values of an existing topic. Without a `name`, the name of a new topic is its
-    /// identifier. Returns the topic, and true if this call created it.
-    ///
-    /// # Errors
-    /// Returns an error if the quota of topics is reached or the database fails.
+    /// Without a `name`, the name of a new topic is its identifier. Returns the topic, and true if this call created it.
     pub async fn put_topic(
         self,
         app: AppId,
@@ -61,7 +53,6 @@ impl Directory<'_> {
         Ok((topic, is_new))
     }
 
-    /// Finds a topic by identifier. Returns None if the app has no such topic.
     pub async fn find_topic(self, app: AppId, identifier: &str) -> Result<Option<Topic>, Error> {
         let topic = sqlx::query_as!(
             Topic,
@@ -75,7 +66,6 @@ impl Directory<'_> {
         Ok(topic)
     }
 
-    /// Returns the topics among `identifiers` that the app does not have, in their order.
     pub async fn unknown_topics(self, app: AppId, identifiers: &[String]) -> Result<Vec<String>, Error> {
         let unknown = sqlx::query_scalar!(
             r#"SELECT identifier AS "identifier!" FROM unnest($2::text[]) WITH ORDINALITY AS named (identifier, place)
@@ -89,7 +79,7 @@ impl Directory<'_> {
         Ok(unknown)
     }
 
-    /// Lists up to `limit` topics of the app whose ids are greater than `after`, in order of creation.
+    /// In order of creation.
     pub async fn list_topics(
         self,
         app: AppId,
@@ -109,9 +99,8 @@ impl Directory<'_> {
         Ok(topics)
     }
 
-    /// Lists up to `limit` topics that a user may see: the open ones, and those to which the user subscribes. They have ids
-    /// greater than `after` and are in order of creation. Each topic comes with true if the user subscribes to it. The user may
-    /// be unknown.
+    /// Lists the open topics and those to which the user subscribes, in order of creation, each with true if the user subscribes to it. The
+    /// user may be unknown.
     pub async fn list_visible_topics(
         self,
         app: AppId,
@@ -136,9 +125,8 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(FlaggedRow::split).collect())
     }
 
-    /// Deletes a topic. [`Directory::remove_deleted_subscriptions`] removes its subscriptions later; until then they count
-    /// towards the quota. A topic that is created again with this identifier has no subscribers. Returns false if the app has
-    /// no such topic.
+    /// Deletes a topic. [`Directory::remove_deleted_subscriptions`] removes its subscriptions later; until then they count towards the
+    /// quota. A topic that is created again with this identifier has no subscribers.
     pub async fn delete_topic(self, app: AppId, identifier: &str) -> Result<bool, Error> {
         let deleted = sqlx::query!(
             "WITH gone AS (DELETE FROM topic WHERE app_id = $1 AND identifier = $2 RETURNING app_id, id)
@@ -163,8 +151,8 @@ impl Directory<'_> {
     }
 }
 
-/// Locks a topic until the transaction ends. Other transactions that call this function wait; transactions that only
-/// [`share`] the topic do not. Returns None if the app has no such topic.
+/// Locks a topic until the transaction ends. Other transactions that call this function wait; transactions that only [`share`] the topic do
+/// not.
 async fn lock(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<Option<TopicId>, Error> {
     let id = sqlx::query_scalar!(
         "SELECT id FROM topic WHERE app_id = $1 AND identifier = $2 FOR NO KEY UPDATE",
@@ -176,8 +164,7 @@ async fn lock(connection: &mut PgConnection, app: AppId, identifier: &str) -> Re
     Ok(id.map(TopicId))
 }
 
-/// Prevents the deletion of a topic until the transaction ends. Returns the topic's id, and true if it is open. Returns None
-/// if the app has no such topic.
+/// Prevents the deletion of a topic until the transaction ends. Returns the topic's id, and true if it is open.
 async fn share(
     connection: &mut PgConnection,
     app: AppId,
@@ -193,11 +180,7 @@ async fn share(
     Ok(row.map(|row| (TopicId(row.id), row.open)))
 }
 
-/// Creates a topic that is not open and whose name is its identifier. If another transaction has just created the topic, this
-/// function locks that topic, as [`lock`] does.
-///
-/// # Errors
-/// Returns an error if the quota of topics is reached or the database fails. The caller must then not commit the transaction.
+/// If another transaction has just created the topic, this function locks that topic, as [`lock`] does.
 async fn create(connection: &mut PgConnection, app: AppId, identifier: &str) -> Result<TopicId, Error> {
     let row = sqlx::query!(
         r#"INSERT INTO topic AS known (app_id, identifier, name) VALUES ($1, $2, $2)
@@ -214,7 +197,6 @@ async fn create(connection: &mut PgConnection, app: AppId, identifier: &str) -> 
     Ok(TopicId(row.id))
 }
 
-/// A row of the table `topic`, and one more column.
 struct FlaggedRow {
     id: TopicId,
     identifier: String,

@@ -1,5 +1,3 @@
-//! Users and their profiles.
-
 pub mod merge;
 pub mod proof;
 mod update;
@@ -19,24 +17,19 @@ use crate::directory::user::proof::Unconfirmed;
 use crate::directory::user::update::{ProfileUpdate, Version, compute};
 use crate::{Directory, Error};
 
-/// Maximum number of times that a change is computed without a lock on the user's row. If another writer has changed the row
-/// each time, the change is computed again with the row locked, which always succeeds.
+/// After this number of races with other writers, a change is computed with the user's row locked, which always succeeds.
 const RACES: usize = 4;
 
-/// A user of an app.
 #[derive(Clone, Debug, PartialEq)]
 pub struct User {
-    /// Number of the user, which is never reused.
+    /// Never reused.
     pub number: UserNumber,
-    /// The app's identifier of the user.
     pub identifier: String,
-    /// Key-value pairs of the profile.
     pub profile: Object,
     pub created_at: Timestamp,
 }
 
 impl Directory<'_> {
-    /// Finds a user by identifier. Returns None if the user does not exist.
     pub async fn find_user(self, app: AppId, identifier: &str) -> Result<Option<User>, Error> {
         let row = sqlx::query_as!(
             UserRow,
@@ -50,7 +43,7 @@ impl Directory<'_> {
         Ok(row.map(User::from))
     }
 
-    /// Lists up to `limit` users of the app whose numbers are greater than `after`, in order of creation.
+    /// In order of creation.
     pub async fn list_users(
         self,
         app: AppId,
@@ -70,7 +63,6 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(User::from).collect())
     }
 
-    /// Returns the identifiers among `identifiers` that belong to users of the app.
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known = sqlx::query_scalar!(
             "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",
@@ -82,10 +74,7 @@ impl Directory<'_> {
         Ok(known)
     }
 
-    /// Creates a user. Returns None if the identifier is taken.
-    ///
-    /// # Errors
-    /// Returns an error if the new profile is invalid, or if the database fails.
+    /// None if the identifier is taken.
     pub async fn create_user(
         self,
         app: AppId,
@@ -97,22 +86,14 @@ impl Directory<'_> {
         self.insert_user(app, identifier, &update, Author::App).await
     }
 
-    /// Merges `pairs` into the user's profile, and creates the user if the user does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if the new profile is invalid, or if the database fails.
+    /// Creates the user if necessary.
     pub async fn merge_user(self, app: AppId, identifier: &str, pairs: Object) -> Result<User, Error> {
         self.change_profile(app, identifier, Change::Merge(pairs), Author::App).await
     }
 
-    /// Changes the user's profile, and creates the user if the user does not exist. Concurrent changes are not lost: a
-    /// change is computed from one version of the profile and replaces only this version. Writers in this process wait for
-    /// each other. If another process changes the profile during each of four tries, the change is computed with the row
-    /// locked.
-    ///
-    /// # Errors
-    /// Returns an error and creates no user if the change is invalid or not allowed, the quota of users is reached, or the
-    /// database fails.
+    /// Changes the user's profile, and creates the user if necessary. Concurrent changes are not lost: a change is computed from one
+    /// version of the profile and replaces only this version. Writers in this process wait for each other. If another process changes the
+    /// profile during each of four tries, the change is computed with the row locked.
     pub async fn change_profile(
         self,
         app: AppId,
@@ -155,8 +136,7 @@ impl Directory<'_> {
         Ok(Some(Version { user, version: row.version, unconfirmed }))
     }
 
-    /// Computes a change. A merge is cheap and is computed immediately. A patch may be expensive, so it waits for a slot and
-    /// runs on a blocking thread.
+    /// A merge is cheap and is computed immediately. A patch may be expensive, so it waits for a slot and runs on a blocking thread.
     async fn compute_change(
         self,
         app: AppId,
@@ -177,8 +157,7 @@ impl Directory<'_> {
         Ok(computed?)
     }
 
-    /// Writes a profile that was computed from the version `before`; `before` is None if the user did not exist. Returns None
-    /// if another writer has changed the version or created the user meanwhile.
+    /// Returns None if another writer has changed the version or created the user meanwhile.
     async fn replace_version(
         self,
         app: AppId,
@@ -214,7 +193,7 @@ impl Directory<'_> {
         Ok(Some(user))
     }
 
-    /// Inserts a user. Returns None if the identifier is taken.
+    /// None if the identifier is taken.
     async fn insert_user(
         self,
         app: AppId,
@@ -246,8 +225,7 @@ impl Directory<'_> {
         Ok(user)
     }
 
-    /// Changes the profile while its row is locked. The caller acquires the slot first: waiting for a slot while the row is
-    /// locked would block other writers.
+    /// The caller acquires the slot first: waiting for a slot while the row is locked would block other writers.
     async fn change_locked(
         self,
         app: AppId,
@@ -269,12 +247,8 @@ impl Directory<'_> {
     }
 }
 
-/// Merges `pairs` into the user's profile in the caller's transaction, and creates the user if the user does not exist. The
-/// user's row stays locked until the transaction ends.
-///
-/// # Errors
-/// Returns an error if the new profile is invalid, the quota of users is reached, or the database fails. The caller must then
-/// not commit the transaction.
+/// Creates the user if necessary. The user's row stays locked until the transaction ends. After an error, the caller must not commit the
+/// transaction.
 pub(crate) async fn merge_locked(
     connection: &mut PgConnection,
     app: AppId,
@@ -293,7 +267,6 @@ pub(crate) async fn merge_locked(
     Ok(user.number)
 }
 
-/// Writes a profile that was computed while the user's row was locked.
 async fn write_computed(
     connection: &mut PgConnection,
     app: AppId,
@@ -320,8 +293,7 @@ async fn write_computed(
     Ok(())
 }
 
-/// Locks the user's row until the transaction ends, and returns the user. Returns None if the user does not exist. Inserts of
-/// rows that refer to the user, such as new devices, do not wait for this lock.
+/// Locks the user's row until the transaction ends. Inserts of rows that refer to the user, such as new devices, do not wait for this lock.
 pub(crate) async fn lock(
     connection: &mut PgConnection,
     app: AppId,
@@ -339,8 +311,8 @@ pub(crate) async fn lock(
     Ok(row.map(User::from))
 }
 
-/// Locks the user until the transaction ends, and creates the user if the user does not exist. Returns the user, and true if
-/// this call created the user. Checks the quota of users unless `author` is the app's backend.
+/// Returns the user, locked until the transaction ends, and true if this call created the user. Checks the quota of users unless `author`
+/// is the app's backend.
 pub(crate) async fn lock_or_create(
     connection: &mut PgConnection,
     app: AppId,
@@ -372,7 +344,6 @@ pub(crate) async fn lock_or_create(
     Ok((user, row.created))
 }
 
-/// A row of the table `app_user`.
 struct UserRow {
     number: UserNumber,
     identifier: String,

@@ -1,5 +1,3 @@
-//! Web push subscriptions of devices.
-
 use std::collections::HashMap;
 
 use domain::content::Object;
@@ -15,29 +13,25 @@ use crate::directory::user;
 use crate::directory::user::proof::{self, Writer};
 use crate::{Directory, Error, deliveries::suppression};
 
-/// Name of a web push subscription. The user is part of the name, because the endpoint may later be registered for another
-/// user.
+/// The user is part of the name, because the endpoint may later be registered for another user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscriptionName {
     pub app: AppId,
-    /// User of the device.
     pub user: UserNumber,
-    /// URL of the push service to which messages are sent.
+    /// URL of the push service.
     pub endpoint: String,
 }
 
 /// Keys with which messages to a browser are encrypted (RFC 8291).
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrowserKeys {
-    /// Public key of the browser, an uncompressed point of P-256.
+    /// Uncompressed point of P-256.
     pub p256dh: Vec<u8>,
-    /// Authentication secret of the browser.
     pub auth: Vec<u8>,
 }
 
 impl Directory<'_> {
-    /// Returns the keys of each named subscription, in the order of the names. The keys are None if the subscription does not
-    /// exist, has expired, or now belongs to another user.
+    /// Returns the keys in the order of the names; None if the subscription does not exist, has expired, or now belongs to another user.
     pub async fn browser_keys(self, named: &[SubscriptionName]) -> Result<Vec<Option<BrowserKeys>>, Error> {
         columns! { name in named =>
             apps = name.app.0,
@@ -62,12 +56,8 @@ impl Directory<'_> {
         Ok((1..).zip(named).map(|(place, _)| found.remove(&place)).collect())
     }
 
-    /// Sets the web push subscription of a user's device. Creates the user and the device if they do not exist. If another
-    /// device of the app has the same endpoint, the subscription of that device is deleted. A suppression of the endpoint is
-    /// lifted.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if a quota is reached or the database fails.
+    /// Sets the web push subscription of a device. Creates the user and the device if necessary. The subscription of another device with
+    /// the same endpoint is deleted. A suppression of the endpoint is lifted.
     pub async fn subscribe(
         self,
         app: AppId,
@@ -90,7 +80,7 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Removes the web push subscription of a user's device. Returns false if the device has no subscription.
+    /// Returns false if the device has no subscription.
     pub async fn unsubscribe(
         self,
         app: AppId,
@@ -116,8 +106,7 @@ impl Directory<'_> {
     }
 }
 
-/// Locks the endpoint until the transaction ends. Returns the user and the id of the device that has the endpoint, or None if
-/// no device has it.
+/// Locks the endpoint until the transaction ends. Returns the user and the id of the device that has the endpoint.
 pub(crate) async fn lock_endpoint(
     connection: &mut PgConnection,
     app: AppId,
@@ -136,8 +125,8 @@ pub(crate) async fn lock_endpoint(
     Ok(owner.map(|owner| (UserNumber(owner.user_number), owner.device_id)))
 }
 
-/// Sets the web push subscription of a device. Deletes the subscription of any other device with the same endpoint, and lifts
-/// a suppression of the endpoint. The caller must have locked the endpoint.
+/// Deletes the subscription of any other device with the same endpoint, and lifts a suppression of the endpoint. The caller must have
+/// locked the endpoint.
 pub(crate) async fn put(
     connection: &mut PgConnection,
     app: AppId,

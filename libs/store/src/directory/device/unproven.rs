@@ -1,6 +1,6 @@
-//! Devices of callers that cannot prove the user's identity, in apps that protect addresses from such callers. The call that
-//! creates a user returns a secret to the user's first device. A later caller with this secret may change the push token and
-//! the web push subscription of this device, but no other address of the user.
+//! Devices of callers that cannot prove the user's identity, in apps that protect addresses from such callers. The call that creates a user
+//! returns a secret to the user's first device. A later caller with this secret may change the push token and the web push subscription of
+//! this device, but no other address of the user.
 
 use domain::content::Object;
 use domain::device::MAX_DEVICES;
@@ -17,21 +17,19 @@ use crate::directory::user::proof::{self, Writer};
 use crate::directory::user::{self, User};
 use crate::{Directory, Error, directory::web_push};
 
-/// A device whose caller has not proved the user's identity.
 #[derive(Clone, Copy, Debug)]
 pub struct UnprovenDevice<'a> {
-    /// Identifier chosen by the client.
     pub device_id: &'a str,
-    /// Type of the device; None if the client does not report it.
+    /// None if the client does not report it.
     pub device_type: Option<DeviceType>,
-    /// Push token to register, as a target such as `fcm:{token}`; None if the call registers no token.
+    /// Target such as `fcm:{token}`; None if the call registers no token.
     pub push_target: Option<&'a str>,
     /// Digest of the device's secret; None if the caller did not send the correct secret.
     pub secret: Option<&'a [u8]>,
 }
 
 impl Directory<'_> {
-    /// Returns the digest of a device's secret. Returns None if the device is unknown or has no secret.
+    /// Digest of the device's secret; None if the device is unknown or has no secret.
     pub async fn device_secret(
         self,
         app: AppId,
@@ -51,13 +49,12 @@ impl Directory<'_> {
         Ok(digest.flatten())
     }
 
-    /// Records that a user connected with a device. If the user does not exist, creates the user, stores `fresh` as the
-    /// digest of the device's secret, and returns true. For an existing user, returns false, and accepts a push token only
-    /// if the caller sent the device's secret. The new token then replaces the token that the device registered before.
+    /// Records that a user connected with a device. If the user does not exist, creates the user, stores `fresh` as the digest of the
+    /// device's secret, and returns true. For an existing user, accepts a push token only if the caller sent the device's secret. The new
+    /// token then replaces the token that the device registered before.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid. Also
-    /// returns an error if a quota is reached or the database fails. In all these cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not register the token or the secret is no longer valid.
     pub async fn connect_unproven(
         self,
         app: AppId,
@@ -85,12 +82,10 @@ impl Directory<'_> {
         Ok(created)
     }
 
-    /// Sets the web push subscription of a device. `secret` must be the digest of the device's secret, and the endpoint must
-    /// not belong to another device.
+    /// `secret` must be the digest of the device's secret, and the endpoint must not belong to another device.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
-    /// both cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change.
     pub async fn subscribe_unproven(
         self,
         app: AppId,
@@ -111,12 +106,10 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Removes the web push subscription of a device. `secret` must be the digest of the device's secret. Returns false if
-    /// the device has no subscription.
+    /// `secret` must be the digest of the device's secret. Returns false if the device has no subscription.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
-    /// both cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change.
     pub async fn unsubscribe_unproven(
         self,
         app: AppId,
@@ -138,13 +131,12 @@ impl Directory<'_> {
         Ok(deleted.rows_affected() > 0)
     }
 
-    /// Removes from the user's profile the push token that a device registered. If `secret` is given, it must be the digest
-    /// of the device's secret, which stays valid. If it is None, the caller must have proved the user's identity, and the
-    /// device's secret becomes invalid. Returns false if the device has registered no token.
+    /// Removes from the profile the push token that a device registered. If `secret` is given, it must be the digest of the device's
+    /// secret, which stays valid. If it is None, the caller must have proved the user's identity, and the device's secret becomes invalid.
+    /// Returns false if the device has registered no token.
     ///
     /// # Errors
-    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change, or another error if the database fails. In
-    /// both cases, nothing has changed.
+    /// Returns [`Refusal::AddressGuarded`] if the caller may not make this change.
     pub async fn remove_push_token(
         self,
         app: AppId,
@@ -180,9 +172,9 @@ impl Directory<'_> {
     }
 }
 
-/// Adds a device. If the device exists, updates it unless it is protected. A device is protected if it has a secret, or if a
-/// caller that proved the user's identity has connected with it. If the user then has more than [`MAX_DEVICES`] devices,
-/// deletes surplus devices that are not protected. The new device may be among them.
+/// Adds a device. An existing device is updated only if it is not protected: it has no secret, and no caller that proved the user's
+/// identity has connected with it. Surplus devices above [`MAX_DEVICES`] are deleted if they are not protected. The new device may be among
+/// them.
 async fn add(
     connection: &mut PgConnection,
     app: AppId,
@@ -221,8 +213,7 @@ async fn add(
     quota::check(connection, app, Quota::Devices).await
 }
 
-/// Updates the type of a device and the time of its last connection. `secret` is the digest of the secret that the caller sent.
-/// Returns [`Refusal::AddressGuarded`] if that secret is no longer the device's secret.
+/// Returns [`Refusal::AddressGuarded`] if `secret` is no longer the digest of the device's secret.
 async fn refresh(
     connection: &mut PgConnection,
     app: AppId,
@@ -244,8 +235,8 @@ async fn refresh(
     if refreshed.rows_affected() == 0 { Err(Refusal::AddressGuarded.into()) } else { Ok(()) }
 }
 
-/// Locks the user of a device. Returns the user, and the push target that the device registered, if any. Returns None if the
-/// user or the device does not exist, or if `secret` is given and is not the digest of the device's secret.
+/// Locks the user of a device. Also returns the push target that the device registered. Returns None if `secret` is given and is not the
+/// digest of the device's secret.
 async fn lock_holder(
     connection: &mut PgConnection,
     app: AppId,
@@ -267,9 +258,8 @@ async fn lock_holder(
     Ok(target.map(|target| (user, target)))
 }
 
-/// Adds a new token to the user's profile, in place of the token that the device registered before. Refuses the new token if
-/// another user has it, or if the profile already contains the maximum number of tokens. Does nothing if the profile already
-/// contains the token.
+/// Adds a new token in place of the token that the device registered before. Refuses it if another user has it, or if the profile already
+/// contains the maximum number of tokens.
 async fn replace_token(
     connection: &mut PgConnection,
     app: AppId,
@@ -317,8 +307,6 @@ async fn replace_token(
     Ok(())
 }
 
-/// Writes the profile of a locked user and records the changes to its push tokens. Does nothing if the profile has not
-/// changed.
 async fn write_profile(
     connection: &mut PgConnection,
     app: AppId,

@@ -1,5 +1,3 @@
-//! Subscriptions of users to topics.
-
 use std::collections::{HashMap, HashSet};
 
 use domain::content::Object;
@@ -14,58 +12,44 @@ use crate::directory::user;
 use crate::directory::user::proof::{self, Writer};
 use crate::{Directory, Error};
 
-/// Result of a change of one user's subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscriptionChange {
     Subscribed,
     AlreadySubscribed,
     Unsubscribed,
     NotSubscribed,
-    /// The app has no such user.
     UnknownUser,
 }
 
-/// Result of a user's request to subscribe to a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubscribeResult {
     /// The user subscribes to the topic, because of this request or of an earlier one.
     Subscribed,
-    /// The app has no such topic.
     NoTopic,
-    /// The topic is not open, so users may not subscribe themselves, and the user does not subscribe to it.
+    /// The topic is not open, and the user does not subscribe to it.
     Closed,
 }
 
-/// A user who subscribes to a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub number: UserNumber,
-    /// The app's identifier of the user.
     pub identifier: String,
     pub subscribed_at: Timestamp,
 }
 
-/// A topic to which a user subscribes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SubscribedTopic {
     pub id: TopicId,
-    /// The app's identifier of the topic.
     pub identifier: String,
-    /// Display name.
     pub name: String,
-    /// True if users may subscribe themselves.
     pub open: bool,
     pub subscribed_at: Timestamp,
 }
 
 impl Directory<'_> {
-    /// Subscribes the users in `add` to a topic, and unsubscribes those in `remove`. No user may be named twice. If `add` is
-    /// not empty, creates the topic if it does not exist; the new topic is not open. Existing subscriptions keep their time,
-    /// the others get the time `at`. Returns the result for each user, in the order of `add` and then `remove`. Returns None
-    /// if the topic does not exist and `add` is empty.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if a quota is reached or the database fails.
+    /// Subscribes the users in `add`, and unsubscribes those in `remove`. No user may be named twice. Creates a missing topic that is not
+    /// open if `add` is not empty; otherwise returns None. Existing subscriptions keep their time, the others get the time `at`. Returns
+    /// the results in the order of `add` and then `remove`.
     pub async fn change_subscriptions(
         self,
         app: AppId,
@@ -107,11 +91,8 @@ impl Directory<'_> {
         Ok(Some(subscribed.chain(unsubscribed).collect()))
     }
 
-    /// Subscribes a user to an open topic, at the user's own request. Creates the user if the user does not exist. An existing
-    /// subscription keeps its time; a new one gets the time `at`.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if a quota is reached or the database fails.
+    /// Subscribes a user to an open topic, at the user's own request. Creates the user if necessary. An existing subscription keeps its
+    /// time; a new one gets the time `at`.
     pub async fn subscribe_user(
         self,
         app: AppId,
@@ -138,8 +119,7 @@ impl Directory<'_> {
         Ok(SubscribeResult::Subscribed)
     }
 
-    /// Unsubscribes a user from a topic, open or not, at the user's own request. Does nothing if the user does not subscribe to
-    /// the topic. Returns false if the app has no such topic.
+    /// Unsubscribes a user from a topic, open or not, at the user's own request. Returns false if the app has no such topic.
     pub async fn unsubscribe_user(
         self,
         app: AppId,
@@ -158,8 +138,7 @@ impl Directory<'_> {
         Ok(true)
     }
 
-    /// Lists up to `limit` subscribers of a topic whose numbers are greater than `after`, in the order of their numbers.
-    /// Returns None if the app has no such topic.
+    /// Lists subscribers in the order of their numbers; None if the app has no such topic.
     pub async fn list_subscribers(
         self,
         app: AppId,
@@ -184,8 +163,7 @@ impl Directory<'_> {
         Ok(Some(subscribers))
     }
 
-    /// Lists up to `limit` topics to which a user subscribes and whose ids are greater than `after`, in order of creation.
-    /// Returns None if the app has no such user.
+    /// Lists topics in order of creation; None if the app has no such user.
     pub async fn list_topics_of_user(
         self,
         app: AppId,
@@ -216,9 +194,8 @@ impl Directory<'_> {
         Ok(Some(topics))
     }
 
-    /// Removes up to `limit` subscriptions of a deleted topic, except those that another transaction has locked. If none are
-    /// left, also removes the record of the topic. Returns the number of removed rows, which is 0 if there is nothing to
-    /// remove now. Several processes may call this function at once.
+    /// Removes up to `limit` subscriptions of a deleted topic, and the record of the topic if none are left. Returns 0 if there is nothing
+    /// to remove now. Several processes may call this function at once.
     pub async fn remove_deleted_subscriptions(self, limit: u32) -> Result<u64, Error> {
         let mut transaction = self.0.begin().await?;
         let topic = sqlx::query!(
@@ -269,7 +246,7 @@ async fn subscribes(
     Ok(found)
 }
 
-/// Returns the users' numbers by identifier, without unknown users. The users cannot be erased until the transaction ends.
+/// The users cannot be erased until the transaction ends.
 async fn lock_users(
     connection: &mut PgConnection,
     app: AppId,
@@ -286,12 +263,11 @@ async fn lock_users(
     Ok(rows.into_iter().map(|row| (row.identifier, row.number)).collect())
 }
 
-/// Returns the numbers of the known users among `identifiers`.
 fn numbers(users: &HashMap<String, i64>, identifiers: &[String]) -> Vec<i64> {
     identifiers.iter().filter_map(|identifier| users.get(identifier).copied()).collect()
 }
 
-/// Adds subscriptions, and returns the numbers of the users who did not subscribe to the topic before.
+/// Returns the users who did not subscribe to the topic before.
 async fn insert(
     connection: &mut PgConnection,
     app: AppId,
@@ -316,7 +292,7 @@ async fn insert(
     Ok(added.into_iter().collect())
 }
 
-/// Removes subscriptions, and returns the numbers of the users who subscribed to the topic before.
+/// Returns the users who subscribed to the topic before.
 async fn delete(
     connection: &mut PgConnection,
     app: AppId,

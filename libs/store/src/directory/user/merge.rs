@@ -1,5 +1,3 @@
-//! Merges of key-value pairs into the profiles of many users at once.
-
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use std::sync::Arc;
@@ -18,35 +16,31 @@ use crate::{Directory, Error};
 /// Maximum number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
 
-/// Pairs to merge into the profile of each user, in the order of the list.
+/// Merged in the order of the list.
 pub(crate) type Updates<'a> = BTreeMap<(AppId, &'a str), Vec<&'a Object>>;
 
-/// Identifier of a user, and the pairs to merge into the user's profile, in the order of the list.
+/// User's identifier, and pairs to merge in the order of the list.
 type Pairs = (String, Vec<Object>);
 
-/// Array parameters of a statement that writes profiles: app ids, user numbers, profiles and their unproven addresses.
+/// App ids, user numbers, profiles and their unproven addresses.
 type Profiles = (Vec<i64>, Vec<i64>, Vec<Json<Object>>, Vec<Json<Unproven>>);
 
-/// Result of merging one element of `pairs`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MergeResult {
-    /// The user was created.
     Created,
-    /// The existing profile was updated.
     Updated,
-    /// The merge would have made the profile invalid, so the profile is unchanged.
+    /// The profile would have become invalid and is unchanged.
     Refused(Refusal),
 }
 
 impl Directory<'_> {
-    /// Merges pairs into the profiles of users, and creates users that do not exist. Returns one result per element of
-    /// `pairs`, in order. If several elements name the same user, they are merged in this order. A refused merge does not
-    /// affect the others. Each transaction writes up to 100 users. Like [`Directory::change_profile`], this function first
-    /// computes profiles without locking their rows.
+    /// Merges pairs into the profiles of users, and creates users that do not exist. Returns one result per element of `pairs`, in order.
+    /// Elements that name the same user are merged in this order. A refused merge does not affect the others. Each transaction writes up to
+    /// 100 users. Like [`Directory::change_profile`], this function first computes profiles without locking their rows.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if a user is erased during the call. Some users may have been merged
-    /// already. Merging them again does not change their profiles.
+    /// Returns an error if a user is erased during the call. After an error, some users may have been merged. Merging them again does not
+    /// change their profiles.
     pub async fn merge_many(
         self,
         app: AppId,
@@ -79,7 +73,6 @@ impl Directory<'_> {
         Ok(answers.into_iter().map(|(_, merged)| merged).collect())
     }
 
-    /// Merges the pairs of up to [`BATCH`] users. Returns the results of each user, in the order of `named`.
     async fn merge_batch(self, app: AppId, named: Vec<Pairs>) -> Result<Vec<Vec<MergeResult>>, Error> {
         let named = Arc::new(named);
         let mut answers: Vec<Option<Vec<MergeResult>>> = vec![None; named.len()];
@@ -112,7 +105,6 @@ impl Directory<'_> {
         answers.into_iter().map(|answer| answer.ok_or(Error::Unanswered("a user was erased"))).collect()
     }
 
-    /// Reads the current profiles of the users in `named` whose indexes are in `places`.
     async fn read_versions(
         self,
         app: AppId,
@@ -146,8 +138,8 @@ impl Directory<'_> {
         Ok(places.into_iter().map(version).collect())
     }
 
-    /// Writes the computed profiles. Skips a user if another writer has changed the profile, or created or erased the user,
-    /// since the profile was read. Returns the index and the results of each user that was not skipped.
+    /// Skips a user if another writer has changed the profile, or created or erased the user, since the profile was read. Returns the index
+    /// and the results of each user that was not skipped.
     async fn replace_versions(
         self,
         app: AppId,
@@ -219,13 +211,11 @@ struct Version {
 }
 
 impl Version {
-    /// Returns the version of a user that does not exist.
     fn default_at(place: usize) -> Version {
         Version { place, row: None, profile: Object::new(), unconfirmed: Unconfirmed::default() }
     }
 }
 
-/// Result of merging into a [`Version`].
 struct MergedVersion {
     place: usize,
     row: Option<(i64, i64)>,
@@ -233,12 +223,10 @@ struct MergedVersion {
     answers: Vec<MergeResult>,
 }
 
-/// Effect of merges on a user.
 struct MergedProfile {
-    /// The new profile and its unproven addresses; None if the merges change neither.
+    /// None if the merges change neither the profile nor its unproven addresses.
     after: Option<(Object, Unproven)>,
     tokens: TokenChange,
-    /// True if the merges end unproven devices of the user.
     ends_devices: bool,
 }
 
@@ -248,8 +236,7 @@ fn merge_version(Version { place, row, profile, unconfirmed }: Version, named: &
     MergedVersion { place, row, change, answers }
 }
 
-/// Merges pairs that the app's backend sent, one after the other. They end the user's unproven targets, unless all merges are
-/// refused.
+/// Merges pairs that the app's backend sent. They end the user's unproven targets, unless all merges are refused.
 fn merge_profile(
     before: &Object,
     unconfirmed: &Unconfirmed,
@@ -279,14 +266,11 @@ fn merge_profile(
     (change, merged)
 }
 
-/// Creates users that do not exist, then merges the given pairs into each profile, in order. Locks the users' rows in key
-/// order until the transaction ends. Returns the results of each user, except users that were erased meanwhile.
+/// Creates users that do not exist, then merges the given pairs into each profile, in order. Locks the users' rows in key order until the
+/// transaction ends. Users that were erased meanwhile have no result. After an error, the caller must not commit the transaction.
 ///
-/// Planning uses this function because its merges must commit together with the plans. [`Directory::merge_many`] uses it for
-/// users whose profiles other writers changed too often.
-///
-/// # Errors
-/// Returns an error if the database fails. The caller must then not commit the transaction.
+/// Planning uses this function because its merges must commit together with the plans. [`Directory::merge_many`] uses it for users whose
+/// profiles other writers changed too often.
 pub(crate) async fn merge_users<'a>(
     connection: &mut PgConnection,
     updates: &Updates<'a>,
@@ -339,7 +323,7 @@ pub(crate) async fn merge_users<'a>(
     Ok(answers)
 }
 
-/// Creates the users that do not exist, and returns their numbers.
+/// Returns the numbers of the users that it created.
 async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],

@@ -1,4 +1,4 @@
-//! Targets that callers without a proof registered, and how the first write with a proof ends them.
+//! Targets that callers without a proof registered, and that the first write with a proof ends.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,6 @@ use sqlx::types::Json;
 use crate::directory::push_token::{self, Naming};
 use crate::{Directory, Error, Store};
 
-/// Number of users whose targets one transaction ends when an app starts to demand proofs.
 const BATCH: i64 = 500;
 
 /// A user, and the proof of the caller who writes in the user's name. A plain identifier stands for a caller with a proof.
@@ -33,10 +32,8 @@ impl<'a> From<&'a String> for Writer<'a> {
     }
 }
 
-/// Targets that callers without a proof registered for a user.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Unconfirmed {
-    /// Addresses of the profile.
     pub(crate) addresses: Unproven,
     /// True if a device has a secret, or a web push subscription is unproven.
     devices: bool,
@@ -45,19 +42,17 @@ pub(crate) struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// Returns true if a write with a proof ends anything.
     fn has_any(&self) -> bool {
         self.end && (self.devices || !self.addresses.is_empty())
     }
 
-    /// Returns true if a write by this author ends anything besides addresses of the profile.
     pub(crate) fn ends_devices(&self, author: Author) -> bool {
         self.devices && self.end && author.has_proof()
     }
 }
 
-/// Reads what callers without a proof registered for each user. Callers that write afterwards must have locked the users, or
-/// must write only if the version of the profile is still that of an earlier read.
+/// Callers that write afterwards must have locked the users, or must write only if the version of the profile is still that of an earlier
+/// read.
 pub(crate) async fn read(
     connection: &mut PgConnection,
     users: &[(AppId, UserNumber)],
@@ -87,7 +82,6 @@ pub(crate) async fn read(
     Ok(found.collect())
 }
 
-/// Reads what callers without a proof registered for one user.
 pub(crate) async fn read_one(
     connection: &mut PgConnection,
     app: AppId,
@@ -96,8 +90,8 @@ pub(crate) async fn read_one(
     Ok(read(connection, &[(app, user)]).await?.remove(&(app, user)).unwrap_or_default())
 }
 
-/// Removes the secrets, push targets and unproven web push subscriptions of the users' unproven devices. The caller must have
-/// locked the users. Push tokens stay in the profile: the caller removes them with the addresses.
+/// Removes the secrets, push targets and unproven web push subscriptions of the users' unproven devices. The caller must have locked the
+/// users. Push tokens stay in the profile: the caller removes them with the addresses.
 pub(crate) async fn end_devices(
     connection: &mut PgConnection,
     users: &[(AppId, UserNumber)],
@@ -128,8 +122,7 @@ pub(crate) async fn end_devices(
     Ok(())
 }
 
-/// Ends the unproven targets of many users of an app, if the app guards addresses. Locks the users that have any. Returns
-/// their number.
+/// Ends the unproven targets of many users, if the app guards addresses. Locks the users that have any, and returns their number.
 pub(crate) async fn end_many(
     connection: &mut PgConnection,
     app: AppId,
@@ -182,11 +175,8 @@ async fn write_ended(
     Ok(())
 }
 
-/// Checks that callers without a proof may still register targets in the app. Until the transaction ends, the app cannot start
-/// to demand proofs.
-///
-/// # Errors
-/// Returns [`Refusal::AddressGuarded`] if the app demands proofs. A gateway may know this only some seconds later.
+/// Returns [`Refusal::AddressGuarded`] if the app demands proofs, which a gateway may know only some seconds later. Until the transaction
+/// ends, the app cannot start to demand proofs.
 pub(crate) async fn admit_unproven(connection: &mut PgConnection, app: AppId) -> Result<(), Error> {
     sqlx::query!("SELECT pg_advisory_xact_lock_shared(hashtextextended('unproven targets', $1))", app.0)
         .execute(&mut *connection)
@@ -208,9 +198,6 @@ pub(crate) async fn block_unproven(connection: &mut PgConnection, app: AppId) ->
 
 impl Directory<'_> {
     /// Ends the unproven targets of one user, if the app guards addresses. Usually there are none, and this only reads.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Then nothing has changed.
     pub async fn end_unproven_of(self, app: AppId, user: UserNumber) -> Result<(), Error> {
         let mut connection = self.0.pool.acquire().await?;
         let unconfirmed = read_one(&mut connection, app, user).await?;
@@ -223,8 +210,7 @@ impl Directory<'_> {
         Ok(())
     }
 
-    /// Ends the unproven targets of all users of an app that demands proofs. If it fails, some users may still have theirs;
-    /// repeat it.
+    /// After an error, some users may still have their unproven targets; repeat the call.
     pub(crate) async fn end_unproven(self, app: AppId) -> Result<usize, Error> {
         let store: &Store = self.0;
         let (mut after, mut ended) = (0, 0);

@@ -1,5 +1,3 @@
-//! A computed change of a profile, with its effects on push tokens, devices and unproven addresses.
-
 use domain::content::Object;
 use domain::profile::{Author, Change, Refusal, TokenChange, Unproven};
 use domain::{AppId, UserNumber};
@@ -10,30 +8,25 @@ use super::proof::{self, Unconfirmed};
 use crate::Error;
 use crate::directory::push_token::{self, Naming};
 
-/// A user at one version of the profile.
 pub(super) struct Version {
     pub(super) user: User,
     pub(super) version: i64,
     pub(super) unconfirmed: Unconfirmed,
 }
 
-/// A profile after a change, and the change to its push tokens.
 pub(super) struct ProfileUpdate {
     pub(super) after: Object,
     pub(super) unproven: Unproven,
     tokens: TokenChange,
-    /// True if the change ends unproven devices of the user.
     ends_devices: bool,
 }
 
 impl ProfileUpdate {
-    /// Returns true if the change writes nothing.
     pub(super) fn changes_nothing(&self, user: &User, unconfirmed: &Unconfirmed) -> bool {
         let same = self.after == user.profile && self.unproven == unconfirmed.addresses;
         same && self.tokens.is_empty() && !self.ends_devices
     }
 
-    /// Records the effects of the written profile on push tokens and devices.
     pub(super) async fn record(
         &self,
         connection: &mut PgConnection,
@@ -51,10 +44,6 @@ impl ProfileUpdate {
     }
 }
 
-/// Computes the change of a profile.
-///
-/// # Errors
-/// Returns the reason if the change is refused.
 pub(super) fn compute(
     change: &Change,
     (before, unconfirmed): &(Object, Unconfirmed),

@@ -1,5 +1,5 @@
-//! Coordination of the writers of profiles in this process. Writers of the same user's profile run one after another.
-//! Expensive computations run on blocking threads; a fixed number of slots limits how many run at once.
+//! Coordination of the writers of profiles in this process: writers of the same profile run one after another, and a fixed number of slots
+//! limits how many expensive computations run at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,14 +14,13 @@ use crate::database::slots::{Slot, Slots};
 type Key = (AppId, String);
 type WriterLocks = Mutex<HashMap<Key, Arc<tokio::sync::Mutex<()>>>>;
 
-/// State shared by all writers of profiles in this process. All clones use the same state.
 #[derive(Clone, Debug)]
 pub(crate) struct Writers {
     turns: Arc<WriterLocks>,
     slots: Slots,
 }
 
-/// Lock on a user's profile, held by at most one writer in this process. Dropping the value releases the lock.
+/// Lock on a user's profile, held by at most one writer in this process, until it drops the value.
 #[derive(Debug)]
 pub(crate) struct WriterLock {
     guard: Option<OwnedMutexGuard<()>>,
@@ -30,15 +29,13 @@ pub(crate) struct WriterLock {
 }
 
 impl Writers {
-    /// Creates one slot per CPU core, but at least two. One app gets at most half of the slots, so that it cannot block all
-    /// other apps.
+    /// Creates one slot per CPU core, but at least two. One app gets at most half of the slots, so that it cannot block all other apps.
     pub(crate) fn new() -> Writers {
         let all = available_parallelism().map_or(2, |cores| cores.get().max(2));
         Writers { turns: Arc::default(), slots: Slots::new(all, all / 2) }
     }
 
-    /// Waits for the lock on the user's profile. Writers get the lock in the order in which they arrive. Callers must not
-    /// hold a database connection while they wait.
+    /// Writers get the lock in the order in which they arrive. Callers must not hold a database connection while they wait.
     pub(crate) async fn turn(&self, app: AppId, identifier: &str) -> WriterLock {
         let key = (app, identifier.to_owned());
         let mutex = {
@@ -52,14 +49,11 @@ impl Writers {
         turn
     }
 
-    /// Waits for a slot to run one expensive computation (see [`Writers::compute`]). The slot counts towards the maximum
-    /// number of slots that `app` may use.
     pub(crate) async fn slot(&self, app: AppId) -> Slot {
         self.slots.take(app).await
     }
 
     /// Runs `work` on a blocking thread. The slot stays in use until `work` ends, even if the caller's future is dropped.
-    /// Returns an error if `work` panics.
     pub(crate) async fn compute<T: Send + 'static>(
         &self,
         slot: Slot,
