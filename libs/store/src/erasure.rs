@@ -1,9 +1,8 @@
-//! Erasure of users: the row that records an erasure, and the checks with which planning and replays leave out erased users.
+//! Erasure of users.
 //!
-//! [`Erasures::erase_user`] deletes the user at once. Later passes (module `passes`) remove the user's data from other rows.
-//! An advisory lock prevents an erasure and the planning of a send in the same app from running at the same time. If the
-//! planning commits before the erasure, the passes find its rows by the user's number. If the planning starts after the
-//! erasure, it leaves out the user.
+//! [`Erasures::erase_user`] deletes the user at once. Later passes (module `passes`) remove the user's data from other rows. An advisory
+//! lock prevents an erasure and the planning of a send in the same app from running at the same time. If the planning commits before the
+//! erasure, the passes find its rows by the user's number. If the planning starts after the erasure, it leaves out the user.
 
 mod messages;
 mod passes;
@@ -23,7 +22,6 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::sends::chunk::Chunk;
 use crate::{Erasures, Error, database::audit::AuditEntry};
 
-/// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
 
 /// An erasure in an open transaction. If the value is dropped without [`Erasure::commit`], the transaction is rolled back.
@@ -36,8 +34,7 @@ pub struct Erasure {
 }
 
 impl Erasures<'_> {
-    /// Starts erasing a user. Returns None if the app has no such user. A send that was accepted at or before `at` does not
-    /// create the user again.
+    /// None if the app has no such user. A send that was accepted at or before `at` does not create the user again.
     pub async fn erase_user(
         self,
         app: AppId,
@@ -72,9 +69,8 @@ impl Erasures<'_> {
         Ok(Some(Erasure { transaction, app, user, digest }))
     }
 
-    /// Removes the identifier from the rows of `planned_recipient` that were written before the user was created. These rows
-    /// have no user number, so the passes cannot find them. If the user was the only recipient of a send, also removes the
-    /// send's title and files.
+    /// Removes the identifier from rows of `planned_recipient` that were written before the user was created: they have no user number, so
+    /// the passes cannot find them. If the user was the only recipient of a send, also removes the send's title and files.
     pub(crate) async fn blank_while_unknown(self, app: AppId, identifier: &str) -> Result<(), Error> {
         loop {
             let blanked = sqlx::query!(
@@ -103,7 +99,7 @@ impl Erasures<'_> {
         }
     }
 
-    /// Returns all users that were ever erased. A replay of the inbox leaves them out.
+    /// Users that were ever erased. A replay of the inbox leaves them out.
     pub async fn erased_users(self) -> Result<Vec<(AppId, UserNumber)>, Error> {
         let rows = sqlx::query!("SELECT app_id, user_number FROM erased").fetch_all(&self.0.pool).await?;
         Ok(rows.into_iter().map(|row| (AppId(row.app_id), UserNumber(row.user_number))).collect())
@@ -111,7 +107,7 @@ impl Erasures<'_> {
 }
 
 impl Erasure {
-    /// Number of the erased user, which is never reused.
+    /// Never reused.
     #[must_use]
     pub fn user(&self) -> UserNumber {
         self.user
@@ -123,12 +119,11 @@ impl Erasure {
         self.digest
     }
 
-    /// Erases the user on behalf of `actor`, and sets the timer that publishes the erasure to the inbox. The timer must not
-    /// contain the user's number, because erasing deletes the timers that contain it.
+    /// Sets the timer that publishes the erasure to the inbox, and commits. The timer must not contain the user's number, because erasing
+    /// deletes the timers that contain it.
     ///
     /// # Errors
-    /// Returns an error if the database fails. The user may still have been erased. If the caller repeats the erasure, it
-    /// then finds no user.
+    /// After an error, the user may still have been erased. If the caller repeats the erasure, it then finds no user.
     pub async fn commit(mut self, timer: &NewTimer, actor: &Actor) -> Result<(), Error> {
         // The audit log contains no personal data, so it names the user by number.
         let subject = format!("user {}", self.user);
@@ -154,8 +149,7 @@ pub(crate) async fn block_erasures(
     Ok(())
 }
 
-/// Blocks erasures in the given apps until the transaction ends, without waiting for running erasures. Returns the apps in
-/// which erasures could not be blocked, because an erasure is running there or waits for the lock.
+/// Like [`block_erasures`], but does not wait. Returns the apps in which an erasure is running or waits for the lock.
 pub(crate) async fn try_block_erasures(
     connection: &mut PgConnection,
     apps: impl Iterator<Item = AppId>,
@@ -170,13 +164,13 @@ pub(crate) async fn try_block_erasures(
     Ok(tried.into_iter().filter(|row| !row.is_held).map(|row| AppId(row.app_id)).collect())
 }
 
-/// Erased recipients by app and identifier. Each has the time of its latest erasure.
+/// Times of the latest erasures, by app and identifier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ErasedRecipients(HashMap<AppId, HashMap<String, Timestamp>>);
 
 impl ErasedRecipients {
-    /// Finds the erased recipients among `named`. `since` is the earliest time at which one of their sends was accepted.
-    /// Usually no user of these apps has been erased since then. In this case, only one short query runs.
+    /// `since` is the earliest time at which one of the sends was accepted. Usually no user of these apps has been erased since then, and
+    /// only one short query runs.
     pub(crate) async fn read(
         connection: &mut PgConnection,
         since: Timestamp,
@@ -221,13 +215,12 @@ impl ErasedRecipients {
         Ok(erased)
     }
 
-    /// Returns true if the recipient was erased at or after `accepted_at`, the time at which a send that names the recipient
-    /// was accepted.
+    /// Returns true if the recipient was erased at or after `accepted_at`, the time at which a send that names the recipient was accepted.
     pub(crate) fn holds(&self, app: AppId, identifier: &str, accepted_at: Timestamp) -> bool {
         self.0.get(&app).and_then(|of_app| of_app.get(identifier)).is_some_and(|at| *at >= accepted_at)
     }
 
-    /// Returns a copy of the send without the erased recipients. Returns None if the send names no erased recipient.
+    /// None if the send names no erased recipient.
     pub(crate) fn without(
         &self,
         app: AppId,
@@ -241,8 +234,7 @@ impl ErasedRecipients {
     }
 }
 
-/// Returns a copy of the chunk without the erased recipients of its send. Returns None if the send names no erased recipient.
-/// Blocks erasures in the app until the transaction ends.
+/// None if the send names no erased recipient. Blocks erasures in the app until the transaction ends.
 pub(crate) async fn without_erased(
     transaction: &mut PgConnection,
     chunk: &Chunk,

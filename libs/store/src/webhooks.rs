@@ -16,35 +16,33 @@ pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::FailedMessage;
 pub use outgoing::{AttemptResult, Depths, DueMessage, Pace, Settlement, Target};
 
-/// Name of the webhook projection in the table `checkpoint`. This projection turns events into messages for endpoints.
+/// Name of the projection in the table `checkpoint` that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
-/// Maximum number of endpoints of an app.
+/// For each app.
 pub const MAX_ENDPOINTS: i64 = 20;
 
 /// An endpoint without its secrets, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub id: i64,
-    /// URL of the endpoint, unique in the app.
+    /// Unique in the app.
     pub url: String,
-    /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
     /// The endpoint receives events that occurred at or after this time.
     pub since: Timestamp,
-    /// Time at which the current series of failed calls started; None if the last call succeeded.
+    /// Start of the current series of failed calls; None if the last call succeeded.
     pub failing_since: Option<Timestamp>,
-    /// Time at which the endpoint was disabled, and the reason; None if the endpoint is enabled.
+    /// Time and reason; None if the endpoint is enabled.
     pub disabled: Option<(Timestamp, String)>,
     /// Number of valid secrets. Each of them signs every call.
     pub secrets: u32,
-    /// Number of messages that wait to be sent; at most 100,000 are counted.
+    /// Messages that wait to be sent; at most 100,000 are counted.
     pub pending: u64,
-    /// Number of messages that were given up; at most 100,000 are counted.
+    /// Messages that were given up; at most 100,000 are counted.
     pub failed: u64,
 }
 
-/// An endpoint that is being created or changed in an open transaction. If the value is dropped without
-/// [`EndpointDraft::commit`], nothing changes.
+/// An endpoint in an open transaction. If the value is dropped without [`EndpointDraft::commit`], nothing changes.
 #[derive(Debug)]
 pub struct EndpointDraft {
     transaction: Transaction<'static, Postgres>,
@@ -55,11 +53,7 @@ pub struct EndpointDraft {
 }
 
 impl Webhooks<'_> {
-    /// Starts creating or changing the endpoint with this URL. A disabled endpoint is enabled again. Returns None if the app
-    /// already has [`MAX_ENDPOINTS`] other endpoints.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if the app does not exist.
+    /// A disabled endpoint is enabled again. Returns None if the app already has [`MAX_ENDPOINTS`] other endpoints.
     pub async fn put_endpoint(
         self,
         app: AppId,
@@ -93,7 +87,7 @@ impl Webhooks<'_> {
         Ok(Some(EndpointDraft { transaction, app, id: row.id, url: url.to_owned(), is_new: row.is_new }))
     }
 
-    /// Lists the app's endpoints, oldest first.
+    /// Oldest first.
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         let rows = sqlx::query!(
             r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (
@@ -133,12 +127,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Removes an endpoint and its messages. First disables the endpoint, then removes its messages in several transactions,
-    /// and finally removes the endpoint. Returns false if the endpoint is unknown.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The endpoint may then be disabled, and some of its messages removed. The
-    /// caller can repeat the call to continue.
+    /// First disables the endpoint, then removes its messages in several transactions, and finally removes the endpoint. After an error,
+    /// the caller can repeat the call to continue. Returns false if the endpoint is unknown.
     pub async fn remove_endpoint(self, app: AppId, id: i64, actor: &Actor) -> Result<bool, Error> {
         sqlx::query!(
             "UPDATE webhook_endpoint SET disabled_at = now(), disabled_reason = 'removed'
@@ -165,12 +155,8 @@ impl Webhooks<'_> {
         Ok(true)
     }
 
-    /// Adds a secret to an endpoint, encrypted with the master key in the context `webhook-secret:{app}:{endpoint}`. The
-    /// newest previous secret stays valid for `grace`; older secrets are removed now. Returns false if the endpoint is
-    /// unknown.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Adds a secret, encrypted with the master key in the context `webhook-secret:{app}:{endpoint}`. The newest previous secret stays
+    /// valid for `grace`; older secrets are removed now. Returns false if the endpoint is unknown.
     pub async fn rotate_webhook_secret(
         self,
         app: AppId,
@@ -211,7 +197,7 @@ impl Webhooks<'_> {
         Ok(true)
     }
 
-    /// Returns the valid secrets of an endpoint in encrypted form, newest first.
+    /// Valid secrets in encrypted form, newest first.
     pub async fn webhook_secrets(self, app: AppId, endpoint: i64) -> Result<Vec<Vec<u8>>, Error> {
         Ok(sqlx::query_scalar!(
             "SELECT sealed FROM webhook_secret
@@ -236,10 +222,7 @@ impl EndpointDraft {
         self.is_new
     }
 
-    /// Commits the endpoint and adds a secret to it if `sealed` is given. A new endpoint needs a secret.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Also adds a secret, which a new endpoint needs.
     pub async fn commit(mut self, sealed: Option<&[u8]>, actor: &Actor) -> Result<(), Error> {
         if let Some(sealed) = sealed {
             insert_secret(&mut self.transaction, self.app, self.id, sealed).await?;
@@ -252,8 +235,7 @@ impl EndpointDraft {
     }
 }
 
-/// Formats an endpoint for the audit log: its number, and the scheme and host of its URL. The other parts of the URL are left
-/// out because they may contain credentials.
+/// Formats an endpoint for the audit log with only the scheme and host of its URL. The other parts may contain credentials.
 fn audited(id: i64, url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();

@@ -1,5 +1,4 @@
-//! Removal of erased users from encoded messages in the database: parked messages, dead events, and the stored bodies of
-//! sends. An event is dead if it is in the table `dead_event` because its processing kept failing.
+//! Removal of erased users from encoded messages in the database: parked messages, dead events, and the stored bodies of sends.
 
 use bytes::Bytes;
 use domain::content::InAppContent;
@@ -14,11 +13,10 @@ use uuid::Uuid;
 use crate::erasure::ErasedRecipients;
 use crate::{Error, deliveries::attachment};
 
-/// Maximum number of messages that one statement reads. A message can be as large as one megabyte.
+/// A message can be as large as one megabyte.
 const PAGE: i64 = 20;
 
-/// Removes erased users from the stored bodies of the app's sends. PostgreSQL searches the bodies, so only bodies that name
-/// an erased user are transferred.
+/// PostgreSQL searches the bodies, so only bodies that name an erased user are transferred.
 pub(super) async fn clear_stored_sends(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -90,8 +88,7 @@ async fn without_erased(
     Ok(erased.without(app, accepted_at, send))
 }
 
-/// Removes erased users from the app's parked sends, and deletes parked jobs of erased users. Reads only messages that were
-/// parked because their processing failed. Other parked messages have the user's number in their row, and
+/// Reads only messages that were parked because their processing failed. Other parked messages have the user's number in their row, and
 /// [`remains`](super::remains) deletes them. A message that cannot be decoded stays unchanged.
 pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
@@ -119,8 +116,7 @@ pub(super) async fn clear_parked(pool: &PgPool, app: AppId) -> Result<(), Error>
     }
 }
 
-/// Removes erased users from the timers that publish sends of the app. They name users if a stream was full when a dispatcher asked for the
-/// next subscribers of a send.
+/// Timers that publish sends name users if a stream was full when a dispatcher asked for the next subscribers of a send.
 pub(super) async fn clear_timers(pool: &PgPool, app: AppId) -> Result<(), Error> {
     let mut after = Uuid::nil();
     loop {
@@ -159,7 +155,7 @@ async fn delete_if_erased(pool: &PgPool, id: Uuid, app: AppId, user: UserNumber)
     Ok(())
 }
 
-/// Returns the message without the erased users that it names; None if it names none.
+/// None if the message names no erased user.
 async fn clear_message(pool: &PgPool, app: AppId, mut envelope: Envelope) -> Result<Option<Vec<u8>>, Error> {
     let at = envelope.at;
     let mut connection = pool.acquire().await?;
@@ -188,7 +184,6 @@ async fn clear_message(pool: &PgPool, app: AppId, mut envelope: Envelope) -> Res
     Ok(Some(envelope.encode()?))
 }
 
-/// The statements that read and update a table of dead events.
 pub(super) struct DeadEvents {
     pub(super) page: &'static str,
     pub(super) update: &'static str,
@@ -214,7 +209,7 @@ macro_rules! dead_events {
 }
 pub(super) use dead_events;
 
-/// Removes erased users from dead inbox events. Reads all dead events, of which there are few.
+/// Reads all dead events, of which there are few.
 pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Result<(), Error> {
     let mut after = (String::new(), String::new(), 0_i64);
     loop {
@@ -243,8 +238,7 @@ pub(super) async fn clear_dead_events(pool: &PgPool, table: &DeadEvents) -> Resu
     }
 }
 
-/// Removes the items of erased users from a message that adds inbox items, and returns the encoded message. Returns None if the
-/// message has no item of an erased user, or cannot be decoded.
+/// None if the message has no item of an erased user, or cannot be decoded.
 async fn without_erased_users(pool: &PgPool, message: Bytes) -> Result<Option<Bytes>, Error> {
     let Ok(mut parts) = bundle::decode(&message) else { return Ok(None) };
     let mut is_changed = false;
@@ -268,8 +262,7 @@ async fn without_erased_users(pool: &PgPool, message: Bytes) -> Result<Option<By
     Ok(Some(bundle::encode(first.envelope.event.kind(), &messages)))
 }
 
-/// Removes the erased recipients. Replaces content that no remaining recipient uses with empty content, so that the indexes
-/// of the other contents do not change.
+/// Replaces content that no remaining recipient uses with empty content, so that the indexes of the other contents do not change.
 fn leave_out(added: &mut ItemsAdded, is_erased: impl Fn(UserNumber) -> bool) {
     added.recipients.retain(|(user, _)| !is_erased(*user));
     for (place, content) in added.contents.iter_mut().enumerate() {

@@ -1,5 +1,5 @@
-//! Passes that remove the remaining data of erased users. The first pass runs soon after the erasure. The last pass runs when
-//! all work that started before the erasure must have ended.
+//! Passes that remove the remaining data of erased users. The first runs soon after the erasure, the last when all work that started before
+//! the erasure must have ended.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,20 +11,17 @@ use crate::erasure::messages::{clear_dead_events, dead_events};
 use crate::erasure::{messages, remains, shadows};
 use crate::{Erasures, Error};
 
-/// Time after an erasure at which all transactions and acknowledgement waits from before the erasure must have ended. A claim may
-/// last longer, because a worker renews it during a call. An erasure is not complete while a delivery of the user is claimed.
+/// Time after an erasure at which all transactions and acknowledgement waits from before the erasure must have ended. A claim may last
+/// longer, because a worker renews it during a call: an erasure is not complete while a delivery of the user is claimed.
 const SETTLED_AFTER: Duration = Duration::from_secs(15 * 60);
-/// Time for which an instance of the service reserves a pass. If the pass has not ended by then, another instance may start
-/// it again.
+/// If a reserved pass has not ended after this time, another instance of the service may start it again.
 const TAKEN_FOR: Duration = Duration::from_secs(5 * 60);
-/// Maximum number of users in one pass.
 const USERS: i64 = 100;
 
-/// Erased users whose remaining data this instance of the service removes in one pass.
 #[derive(Debug, Default)]
 pub struct Pass {
     users: Vec<(AppId, UserNumber)>,
-    /// Users for whom this pass can be the last, each with the time of the erasure. Their erasure is at least 15 minutes old.
+    /// Users for whom this pass can be the last, each with the time of the erasure, which is at least 15 minutes old.
     settled: Vec<(AppId, UserNumber, Timestamp)>,
 }
 
@@ -34,7 +31,7 @@ impl Pass {
         self.users.is_empty()
     }
 
-    /// Time of the latest erasure among the users for whom this pass can be the last. None if there is no such user.
+    /// Time of the latest erasure among the users for whom this pass can be the last.
     #[must_use]
     pub fn settled_since(&self) -> Option<Timestamp> {
         self.settled.iter().map(|(.., erased_at)| *erased_at).max()
@@ -42,8 +39,8 @@ impl Pass {
 }
 
 impl Erasures<'_> {
-    /// Reserves up to 100 erased users whose next pass is due. For five minutes, no other instance of the service starts a
-    /// pass for these users.
+    /// Reserves up to 100 erased users whose next pass is due. For five minutes, no other instance of the service starts a pass for these
+    /// users.
     pub async fn take_erased(self) -> Result<Pass, Error> {
         let rows = sqlx::query!(
             r#"UPDATE erased e SET next_pass_at = now() + $1::float8 * interval '1 second'
@@ -70,11 +67,8 @@ impl Erasures<'_> {
         Ok(pass)
     }
 
-    /// Finds and removes all remaining data of the users. Returns false if the shadow tables could not be searched, because
-    /// an inbox rebuild or verification is running. This pass must then not be the last.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Data that was already removed stays removed.
+    /// Returns false if the shadow tables could not be searched, because an inbox rebuild or verification is running. This pass must then
+    /// not be the last. After an error, data that was already removed stays removed.
     pub async fn clear_erased(self, pass: &Pass) -> Result<bool, Error> {
         remains::clear(&self.0.pool, &pass.users).await?;
         let apps: BTreeSet<AppId> = pass.users.iter().map(|(app, _)| *app).collect();
@@ -87,12 +81,9 @@ impl Erasures<'_> {
         shadows::clear(&self.0.pool, &pass.users).await
     }
 
-    /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. If it is
-    /// true, erasures that are at least 15 minutes old are marked as done, and their digests are removed. All other users
-    /// get another pass, no sooner than `again_after` from now.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. All users then get another pass.
+    /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. Erasures that are at least
+    /// 15 minutes old are then marked as done, and their digests are removed. All other users get another pass, no sooner than
+    /// `again_after` from now; after an error, all users do.
     pub async fn end_pass(self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
         let is_done = |user: &(AppId, UserNumber)| {
             is_last && pass.settled.iter().any(|(app, number, _)| (*app, *number) == *user)

@@ -1,8 +1,7 @@
-//! Removes the data of erased users from the rows of sends. The rows are found by the user's number. Each statement changes at
-//! most 1000 rows.
+//! Removal of the data of erased users from the rows of sends.
 //!
-//! Most rows of a send stay, without personal data, so that the counts that the API shows for the send do not change. Rows
-//! that another transaction has locked are skipped to avoid deadlocks. A later pass finds them.
+//! Most rows of a send stay, without personal data, so that the counts that the API shows for the send do not change. Rows that another
+//! transaction has locked are skipped to avoid deadlocks. A later pass finds them.
 
 use domain::{AppId, UserNumber};
 use sqlx::postgres::PgArguments;
@@ -13,11 +12,9 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::erasure::STEP;
 
-/// Declares an enum with an SQL statement for each variant. The parameters of each statement are the app ids and numbers of
-/// the users, and [`STEP`].
+/// Declares an enum with an SQL statement for each variant. Its parameters are the app ids and numbers of the users, and [`STEP`].
 macro_rules! removals {
     ($($(#[$meta:meta])* $name:ident => $sql:literal),+ $(,)?) => {
-        /// Rows that belong to a user, and the statement that changes or deletes at most 1000 of them.
         #[derive(Clone, Copy)]
         enum Removal { $($(#[$meta])* $name),+ }
 
@@ -32,7 +29,6 @@ macro_rules! removals {
 /// Removals that prevent further calls to providers, and to the webhook endpoints of apps.
 const STOPPING: [Removal; 5] =
     [Removal::Timers, Removal::Parked, Removal::Awaiting, Removal::Waiting, Removal::Webhooks];
-/// Removals of all other data.
 const CLEARING: [Removal; 7] = [
     Removal::Early,
     Removal::Deliveries,
@@ -43,7 +39,7 @@ const CLEARING: [Removal; 7] = [
     Removal::Files,
 ];
 
-/// Prevents further calls to providers and webhook endpoints. Runs each statement once, so each changes at most 1000 rows.
+/// Runs each statement once, so each changes at most 1000 rows.
 pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     columns! { (app, user) in users =>
         app_id = app.0,
@@ -55,7 +51,7 @@ pub(super) async fn stop(connection: &mut PgConnection, users: &[(AppId, UserNum
     Ok(())
 }
 
-/// Removes all remaining data of the users, except from rows that another transaction has locked.
+/// Skips rows that another transaction has locked.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<(), Error> {
     columns! { (app, user) in users =>
         app_id = app.0,
@@ -67,7 +63,6 @@ pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Resul
     Ok(())
 }
 
-/// Repeats a statement until it changes fewer than 1000 rows.
 pub(super) async fn all_steps<'q>(
     pool: &PgPool,
     statement: impl Fn() -> Query<'q, Postgres, PgArguments>,
@@ -90,7 +85,6 @@ removals! {
              USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF p SKIP LOCKED
          )",
-    /// Deletes jobs that are stored because a receipt may arrive.
     Awaiting =>
         "DELETE FROM awaiting_receipt WHERE (app_id, delivery_id) IN (
            SELECT k.app_id, k.delivery_id FROM awaiting_receipt k
@@ -109,7 +103,7 @@ removals! {
            WHERE w.status IN ('queued', 'retrying', 'parked') OR w.status = 'sending' AND w.lease_until <= now()
            LIMIT $3 FOR UPDATE OF w SKIP LOCKED
          ) AS waiting WHERE (d.app_id, d.id) = (waiting.app_id, waiting.id)",
-    /// Deletes webhook messages, sent or not, because their bodies name the user.
+    /// The bodies name the user.
     Webhooks =>
         "DELETE FROM webhook_message WHERE (app_id, endpoint_id, id) IN (
            SELECT w.app_id, w.endpoint_id, w.id
@@ -138,7 +132,7 @@ removals! {
            ))
            LIMIT $3 FOR UPDATE OF r SKIP LOCKED
          ) AS told WHERE e.id = told.id"#,
-    /// Removes targets and provider message ids from deliveries. Deletes the suppressions that these deliveries caused.
+    /// Deletes the suppressions that these deliveries caused.
     Deliveries =>
         "WITH found AS (
            SELECT f.app_id, f.id, f.channel, f.target
@@ -149,14 +143,14 @@ removals! {
            WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target) AND s.delivery_id = found.id
          )
          UPDATE delivery d SET target = '', provider_id = NULL FROM found WHERE (d.app_id, d.id) = (found.app_id, found.id)",
-    /// Deletes the suppressions that were caused by deliveries which have been removed because of their age.
+    /// Suppressions by deliveries that have been removed because of their age.
     Suppressions =>
         "DELETE FROM suppression s USING (
            SELECT f.app_id, f.channel, f.target
            FROM suppression f JOIN unnest($1::bigint[], $2::bigint[]) AS gone (app_id, user_number) USING (app_id, user_number)
            LIMIT $3 FOR UPDATE OF f SKIP LOCKED
          ) AS found WHERE (s.app_id, s.channel, s.target) = (found.app_id, found.channel, found.target)",
-    /// Removes the texts of providers from attempts, because these texts may quote addresses.
+    /// The texts of providers may quote addresses.
     Attempts =>
         "UPDATE attempt a SET provider_message = '', provider_id = NULL, receipt_message = left(a.receipt_message, 0)
          FROM (
@@ -175,8 +169,8 @@ removals! {
            WHERE n.identifier <> '' OR n.in_app LIMIT $3 FOR UPDATE OF n SKIP LOCKED
          ) AS named
          WHERE (r.app_id, r.send_id, r.recipient_index) = (named.app_id, named.send_id, named.recipient_index)",
-    /// Removes the title of a send when all recipients of the send are erased, because the title may name a recipient. Skips
-    /// sends whose body is still stored, because they have chunks that are not planned yet.
+    /// The title may name a recipient, so it goes when all recipients are erased. Sends whose body is still stored have chunks that are not
+    /// planned yet.
     Titles =>
         "UPDATE request q SET title = NULL
          FROM (
@@ -191,7 +185,6 @@ removals! {
              )
            LIMIT $3 FOR UPDATE OF t SKIP LOCKED
          ) AS titled WHERE (q.app_id, q.send_id) = (titled.app_id, titled.send_id)",
-    /// Deletes the files of a send when all recipients of the send are erased. Skips sends whose body is still stored.
     Files =>
         "DELETE FROM attachment WHERE (app_id, send_id, number) IN (
            SELECT f.app_id, f.send_id, f.number FROM attachment f JOIN request q USING (app_id, send_id)

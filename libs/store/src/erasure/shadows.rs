@@ -1,8 +1,7 @@
-//! Removes erased users from the tables of an unfinished inbox rebuild or inbox verification.
+//! Removal of erased users from the tables of an unfinished inbox rebuild or verification.
 //!
-//! A running rebuild or verification compares these tables with the live tables, and would report removed rows as
-//! differences. Therefore a pass does not change the tables while they are in use. The erasure is complete only after a later
-//! pass has searched them.
+//! A running rebuild or verification compares these tables with the live tables, and would report removed rows as differences. Therefore a
+//! pass does not change the tables while they are in use, and the erasure is complete only after a later pass has searched them.
 
 use domain::{AppId, UserNumber};
 use sqlx::PgPool;
@@ -12,10 +11,9 @@ use super::{STEP, remains};
 use crate::Error;
 use crate::database::columns::columns;
 
-/// The statements that remove users from the tables of one schema.
 struct Shadow {
     schema: &'static str,
-    /// Statements for existing items, for deleted items and for counters. Existing and deleted items have separate indexes.
+    /// Existing items, deleted items and counters. Existing and deleted items have separate indexes.
     rows: [&'static str; 3],
     dead_events: DeadEvents,
 }
@@ -62,7 +60,7 @@ macro_rules! shadow {
 
 const SHADOWS: [Shadow; 2] = [shadow!("inbox_rebuild"), shadow!("inbox_verify")];
 
-/// Removes all rows of the users from the shadow tables. Returns false if another process is using one of the schemas.
+/// Returns false if another process is using one of the schemas.
 pub(super) async fn clear(pool: &PgPool, users: &[(AppId, UserNumber)]) -> Result<bool, Error> {
     // A process that uses the tables holds this lock in its session. This statement tries to acquire the lock; PostgreSQL
     // releases it at the end of the statement.
@@ -97,7 +95,7 @@ async fn clear_one(pool: &PgPool, shadow: &Shadow, users: &[(AppId, UserNumber)]
     clear_dead_events(pool, &shadow.dead_events).await
 }
 
-/// Returns true if the tables no longer exist, because they were dropped or have become the live tables.
+/// The tables no longer exist, because they were dropped or have become the live tables.
 fn is_undefined(error: &Error) -> bool {
     const UNDEFINED: [&str; 2] = ["42P01", "3F000"];
     matches!(error, Error::Database(sqlx::Error::Database(error))

@@ -1,4 +1,4 @@
-//! Current items and counters of several users, for gateways that report changes to connected clients.
+//! Current items and counters, for gateways that report changes to connected clients.
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
@@ -12,27 +12,24 @@ use crate::{Error, Inbox};
 /// Id that no item has. A key with this id asks only for the counters of the user.
 pub const NO_ITEM: ItemId = ItemId(0);
 
-/// The counters of a user's inbox, and one of its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentItem {
     pub key: ItemKey,
-    /// Counters of the list.
     pub counts: Counts,
-    /// The send that added the item; None if the inbox has no row of the item.
+    /// None if the inbox has no row of the item.
     pub send: Option<SendId>,
-    /// The item; None if the item does not exist or is deleted.
+    /// None if the item does not exist or is deleted.
     pub item: Option<InboxItem>,
 }
 
 impl Inbox<'_> {
-    /// Returns the identity of the table of items. A rebuild or a restore replaces the table by one with another identity.
+    /// Identity of the table of items. A rebuild or a restore replaces the table by one with another identity.
     pub async fn table(self) -> Result<u32, Error> {
         let oid = sqlx::query_scalar!(r#"SELECT 'inbox_item'::regclass::oid AS "oid!""#);
         Ok(oid.fetch_one(&self.0.pool).await?.0)
     }
 
-    /// Returns the current state for each key, in the order of the keys. One statement reads all items and counters, so they
-    /// are consistent.
+    /// Returns states in the order of the keys. One statement reads all items and counters, so they are consistent.
     pub async fn current_items(self, keys: &[ItemKey]) -> Result<Vec<CurrentItem>, Error> {
         columns! { (app, user, item) in keys =>
             app_id = app.0,
@@ -66,7 +63,7 @@ impl Inbox<'_> {
         Ok(rows.into_iter().map(CurrentItem::from).collect())
     }
 
-    /// Returns the number of each user that exists, with the app and the identifier by which it was found.
+    /// Leaves out unknown users.
     pub async fn inbox_owners(
         self,
         users: &[(AppId, String)],

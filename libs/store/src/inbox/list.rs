@@ -7,103 +7,80 @@ use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumbe
 use crate::inbox::projection::INBOX;
 use crate::{Error, Inbox};
 
-/// Largest count that [`Inbox::count_inbox`] returns. The limit keeps the cost of a count independent of the size of the
-/// inbox.
+/// Keeps the cost of a count independent of the size of the inbox.
 pub const MAX_COUNTED: i64 = 10_000;
 
-/// Position before the newest item, where the first page starts.
 const NEWEST: (Timestamp, ItemId) = (Timestamp::from_millis(253_402_300_799_000), ItemId(i64::MAX));
 
-/// A user and the counters of the user's inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxOwner {
     pub user: UserNumber,
-    /// Counters of the list.
     pub counts: Counts,
 }
 
-/// The counters of an inbox, and the stream position of the last event that they include.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxMoment {
-    /// Counters of the list.
     pub counts: Counts,
     /// Sequence number of the last event that the counters include.
     pub position: u64,
 }
 
-/// An item of an inbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InboxItem {
     pub id: ItemId,
-    /// Owner of the inbox.
     pub user: UserNumber,
     pub created_at: Timestamp,
-    /// Times at which the item was seen and read, and the state that the app set.
     pub state: ItemState,
-    /// The category; None if the item has no category or the category was deleted.
+    /// None if the item has no category or the category was deleted.
     pub category: Option<ItemCategory>,
-    /// Content as JSON text, in the format of `domain::content::InAppContent`.
+    /// JSON text, in the format of `domain::content::InAppContent`.
     pub content: String,
 }
 
-/// The category of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ItemCategory {
-    /// Number of the category, assigned by Tidings.
     pub id: CategoryId,
-    /// The app's identifier of the category.
     pub identifier: String,
-    /// Display name.
     pub name: String,
 }
 
-/// A filter for the items of an inbox. A property that is `None` matches all items.
+/// A property that is `None` matches all items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InboxFilter<'a> {
-    /// Identifier of the category.
     pub category: Option<&'a str>,
-    /// True for read items, false for unread items.
     pub read: Option<bool>,
-    /// True for seen items, false for unseen items.
     pub seen: Option<bool>,
-    /// True for items for which the app has set a state, false for items without a state.
+    /// True for items for which the app has set a state.
     pub has_state: Option<bool>,
-    /// Place of the items.
     pub place: Place,
 }
 
-/// Place of an item that is not deleted. An item is in one place.
+/// An item that is not deleted is in one place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Place {
     /// The list of the inbox, which the counters cover.
     #[default]
     List,
-    /// The archive.
     Archive,
-    /// The snoozed items, which return to the list.
     Snoozed,
 }
 
-/// A page of an inbox, and the counters that were read in the same statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InboxPage {
-    /// Counters of the list.
     pub counts: Counts,
-    /// The items, newest first.
     pub items: Vec<InboxItem>,
 }
 
-/// Start of a page of an inbox. Pages list the newest items first.
+/// Pages list the newest items first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageStart {
-    /// Skips this number of items.
+    /// Number of items to skip.
     Offset(i64),
-    /// Starts after the item with this creation time and id. Items that are added between two calls do not shift the pages.
+    /// Creation time and id of the last item of the previous page. Items that are added between two calls do not shift the pages.
     After(Timestamp, ItemId),
 }
 
 impl Inbox<'_> {
-    /// Returns the user with this identifier and the counters of the user's inbox. Returns None for an unknown user.
     pub async fn inbox_owner(self, app: AppId, identifier: &str) -> Result<Option<InboxOwner>, Error> {
         let row = sqlx::query!(
             r#"SELECT u.number, coalesce(c.total, 0) AS "total!", coalesce(c.unread, 0) AS "unread!",
@@ -121,8 +98,7 @@ impl Inbox<'_> {
         }))
     }
 
-    /// Returns the counters of a user's inbox, and the sequence number of the last event of `stream` that they include. All
-    /// are 0 if the projection has committed no event of this stream.
+    /// Counters and position are 0 if the projection has committed no event of this stream.
     pub async fn inbox_moment(
         self,
         app: AppId,
@@ -147,8 +123,7 @@ impl Inbox<'_> {
         }))
     }
 
-    /// Lists at most `limit` items of a user's inbox, newest first. One statement reads items and counters, so they are
-    /// consistent. For items before the page, the statement reads only the index, not the rows.
+    /// One statement reads items and counters, so they are consistent. For items before the page, it reads only the index, not the rows.
     pub async fn list_inbox(
         self,
         app: AppId,
@@ -204,7 +179,7 @@ impl Inbox<'_> {
         Ok(page)
     }
 
-    /// Counts the items of a user's inbox that match the filter. Returns at most [`MAX_COUNTED`].
+    /// Counts up to [`MAX_COUNTED`].
     pub async fn count_inbox(
         self,
         app: AppId,
@@ -237,8 +212,7 @@ impl Inbox<'_> {
         Ok(count)
     }
 
-    /// Finds an item by id. Returns None if the item does not exist or is deleted, if its user no longer exists, or if
-    /// `identifier` is given and names another user.
+    /// None if the item does not exist or is deleted, if its user no longer exists, or if `identifier` names another user.
     pub async fn find_item(
         self,
         app: AppId,
@@ -265,7 +239,7 @@ impl Inbox<'_> {
         Ok(row.map(InboxItem::from))
     }
 
-    /// Finds the item that a send added to the user's inbox. Returns None if the item does not exist or was read or deleted.
+    /// None if the item does not exist or was read or deleted.
     pub async fn unread_item_of(
         self,
         app: AppId,
@@ -284,7 +258,7 @@ impl Inbox<'_> {
         Ok(id.map(ItemId))
     }
 
-    /// Returns the name of each inbox stream, with the last sequence number that the inbox projection has committed.
+    /// Last sequence number that the inbox projection has committed, by stream.
     pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
             .fetch_all(&self.0.pool)
@@ -293,7 +267,7 @@ impl Inbox<'_> {
     }
 }
 
-/// Builds the counters of an inbox from a row. A user without a row of counters has no items.
+/// A user without a row of counters has no items.
 pub(super) fn counts(
     total: Option<i64>,
     unread: Option<i64>,
@@ -308,7 +282,6 @@ pub(super) fn counts(
     }
 }
 
-/// The columns from which an [`InboxItem`] and its category are built.
 struct ItemRow {
     id: i64,
     user_number: i64,

@@ -1,5 +1,5 @@
-//! Projection of events to the inbox tables. One transaction writes the changes of each batch of events and moves the
-//! checkpoint. If another process has moved the checkpoint already, the batch is not written.
+//! One transaction writes the changes of each batch of events and moves the checkpoint. If another process has moved the checkpoint
+//! already, the batch is not written.
 
 mod change;
 
@@ -22,11 +22,11 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Inbox};
 
-/// Name of the inbox projection in the table `checkpoint`.
+/// Name of the projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is
-/// rolled back. If a method returns an error, the caller must drop the batch.
+/// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If a
+/// method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct InboxTransaction {
     pub(super) transaction: Transaction<'static, Postgres>,
@@ -34,12 +34,10 @@ pub struct InboxTransaction {
 }
 
 impl Inbox<'_> {
-    /// Starts a batch that moves the checkpoint of the inbox projection from `from` to `to`. Returns None if the checkpoint
-    /// is not at `from`, because another process has moved it.
+    /// Returns None if the checkpoint is not at `from`, because another process has moved it.
     ///
-    /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The
-    /// projection would write them again from the log, but until then items that users have already seen would be missing
-    /// from their inboxes.
+    /// The commit waits until PostgreSQL has written the data to disk. Without this, a crash could lose rows. The projection would write
+    /// them again from the log, but until then items that users have already seen would be missing from their inboxes.
     pub async fn project(
         self,
         stream: StreamName,
@@ -52,7 +50,7 @@ impl Inbox<'_> {
     }
 }
 
-/// Inserts items. The first argument is the end of the statement, which defines what happens to items that already exist.
+/// The first argument is the end of the statement, which defines what happens to items that already exist.
 macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
@@ -76,8 +74,7 @@ macro_rules! insert_items {
 }
 
 impl InboxTransaction {
-    /// Adds items like [`InboxTransaction::add`], but in about two thirds of the time. The send of each item must not have
-    /// added an item to the same inbox before.
+    /// Like [`InboxTransaction::add`], but in about two thirds of the time.
     ///
     /// # Errors
     /// Returns an error if one of the sends has already added an item to the same inbox.
@@ -93,9 +90,8 @@ impl InboxTransaction {
         Ok(())
     }
 
-    /// Adds items. Skips an item if its send has already added an item to the same inbox. If a batch contains several items
-    /// of one send for an inbox, adds the item with the lowest id. Therefore a replay that divides the events into different
-    /// batches has the same result.
+    /// Skips an item if its send has already added an item to the same inbox. If a batch contains several items of one send for an inbox,
+    /// adds the item with the lowest id. Therefore a replay that divides the events into different batches has the same result.
     pub async fn add(&mut self, items: &[NewItem]) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
@@ -110,8 +106,7 @@ impl InboxTransaction {
         Ok(())
     }
 
-    /// Stores an event in the table `dead_event`, because its processing keeps failing. The same transaction moves the
-    /// checkpoint past the event.
+    /// Stores an event whose processing keeps failing. The same transaction moves the checkpoint past the event.
     pub async fn dead_letter(
         &mut self,
         stream: StreamName,
@@ -122,10 +117,8 @@ impl InboxTransaction {
         checkpoint::dead_letter(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
-    /// Updates the counters in key order, then commits items, counters and checkpoint.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The batch may still have been committed; the checkpoint has then moved.
+    /// Updates the counters in key order, then commits. After an error, the batch may still have been committed; the checkpoint has then
+    /// moved.
     pub async fn commit(mut self) -> Result<(), Error> {
         self.counts.retain(|_, counts| *counts != Counts::default());
         if !self.counts.is_empty() {
@@ -167,7 +160,7 @@ impl InboxTransaction {
     }
 }
 
-/// The columns of new items, and the distinct contents. An item refers to its content by number.
+/// The columns of new items, which refer to the distinct contents by number.
 struct ItemColumns<'a> {
     app_id: Vec<i64>,
     user_number: Vec<i64>,
@@ -206,7 +199,7 @@ impl ItemColumns<'_> {
     }
 }
 
-/// Returns the distinct contents and, for each item, the number of its content, from 1.
+/// Numbers start at 1.
 fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
     let mut contents: Vec<&str> = Vec::new();
     let mut last: Option<&Arc<str>> = None;

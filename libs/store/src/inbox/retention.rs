@@ -1,8 +1,7 @@
-//! Removal of old inbox items.
+//! Removal of items that are too old, together with the rows of items that were deleted earlier.
 //!
-//! Items that are too old are deleted here, together with the rows of items that were deleted earlier. The transaction first
-//! locks the checkpoint of the partition, as the projection does, so both never write the same inbox at the same time. Items
-//! that exceed the maximum of an inbox are only found here; an event in the log deletes them.
+//! The transaction first locks the checkpoint of the partition, as the projection does, so both never write the same inbox at the same
+//! time. Items that exceed the maximum of an inbox are only found here; an event in the log deletes them.
 
 use std::collections::BTreeMap;
 
@@ -15,18 +14,16 @@ use crate::database::instant::instant;
 use crate::inbox::projection::{INBOX, InboxTransaction, ItemKey};
 use crate::{Error, Inbox};
 
-/// Number of items in the inbox of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboxSize {
     pub app: AppId,
     pub user: UserNumber,
-    /// Items that are not deleted, including archived and snoozed ones.
+    /// Includes archived and snoozed items.
     pub items: i64,
 }
 
 impl Inbox<'_> {
-    /// Returns the keys of at most `most` rows that were created before `before`, oldest first. This includes rows of deleted
-    /// items.
+    /// Lists the oldest rows first, including rows of deleted items.
     pub async fn items_before(self, before: Timestamp, most: u32) -> Result<Vec<ItemKey>, Error> {
         let rows = sqlx::query!(
             "SELECT app_id, user_number, id FROM inbox_item WHERE created_at < $1 ORDER BY created_at LIMIT $2",
@@ -41,11 +38,10 @@ impl Inbox<'_> {
             .collect())
     }
 
-    /// Deletes rows of one partition that were created before `before`, and updates the counters of their users. Returns the
-    /// number of deleted rows. Rows that no longer exist are ignored. While this runs, the projection of the partition waits.
+    /// Deletes rows of one partition, and updates the counters of their users. While this runs, the projection of the partition waits.
     ///
-    /// First stores `before`, so that readers know which items may be missing. This is a separate transaction: if a reader sees
-    /// that an item is missing, it therefore also sees the time.
+    /// First stores `before`, so that readers know which items may be missing. This is a separate transaction: if a reader sees that an
+    /// item is missing, it therefore also sees the time.
     pub async fn remove_items(
         self,
         stream: StreamName,
@@ -77,7 +73,7 @@ impl Inbox<'_> {
         Ok(removed)
     }
 
-    /// Returns the next at most `most` inboxes after this app and user, ordered by app and user.
+    /// Ordered by app and user.
     pub async fn inbox_sizes(
         self,
         (app, user): (AppId, UserNumber),
@@ -102,7 +98,7 @@ impl Inbox<'_> {
             .collect())
     }
 
-    /// Returns the oldest items of an inbox that exceed the newest `keep` items, at most `most`. The order is that of lists.
+    /// Lists the oldest items that exceed the newest `keep` items. The order is that of lists.
     pub async fn surplus_items(
         self,
         app: AppId,
@@ -150,7 +146,6 @@ impl InboxTransaction {
     }
 }
 
-/// A deleted row, with the columns that decide what it added to the counters.
 struct RemovedRow {
     app_id: i64,
     user_number: i64,

@@ -1,4 +1,4 @@
-//! Query for items whose snooze has ended. Events in the log return them to the list.
+//! Items whose snooze has ended. Events in the log return them to the list.
 
 use chrono::{DateTime, Utc};
 use domain::{AppId, ItemId, Timestamp, UserNumber};
@@ -7,25 +7,20 @@ use crate::database::instant::instant;
 use crate::inbox::projection::ItemKey;
 use crate::{Error, Inbox};
 
-/// A snoozed item whose time has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DueSnooze {
     pub key: ItemKey,
-    /// Time until which the item was snoozed.
     pub until: Timestamp,
 }
 
-/// Position in the order in which [`Inbox::due_snoozes`] returns items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnoozePosition(Timestamp, AppId, ItemId);
 
 impl SnoozePosition {
-    /// Position before the first item.
     pub const START: SnoozePosition = SnoozePosition(Timestamp::from_millis(0), AppId(0), ItemId(0));
 }
 
 impl DueSnooze {
-    /// Returns the position of this item.
     #[must_use]
     pub fn position(&self) -> SnoozePosition {
         SnoozePosition(self.until, self.key.0, self.key.2)
@@ -33,7 +28,7 @@ impl DueSnooze {
 }
 
 impl Inbox<'_> {
-    /// Returns the next at most `most` items after a position that are snoozed until `due` or earlier, earliest first.
+    /// Earliest first.
     pub async fn due_snoozes(
         self,
         after: SnoozePosition,

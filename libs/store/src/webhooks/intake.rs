@@ -1,5 +1,5 @@
-//! Conversion of events into messages for endpoints. One transaction writes the messages of each batch of events and moves
-//! the checkpoint. If another process has moved the checkpoint already, the batch is not written.
+//! One transaction writes the messages of each batch of events and moves the checkpoint. If another process has moved the checkpoint
+//! already, the batch is not written.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,13 +13,11 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Webhooks, database::checkpoint};
 
-/// An enabled endpoint, with the events that it receives.
+/// An enabled endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub app: AppId,
-    /// Number of the endpoint.
     pub endpoint: i64,
-    /// Types of events that are sent to the endpoint.
     pub events: Vec<WebhookEvent>,
     /// The endpoint receives events that occurred at or after this time.
     pub since: Timestamp,
@@ -29,35 +27,32 @@ pub struct Listener {
 #[derive(Clone, Debug)]
 pub struct NewMessage {
     pub app: AppId,
-    /// Number of the endpoint.
     pub endpoint: i64,
-    /// Id of the message. It is derived from the event, so that a replay of the event creates the same id.
+    /// Derived from the event, so that a replay of the event creates the same id.
     pub id: Uuid,
-    /// Subject of the message. Messages to an endpoint with the same subject are sent one after another.
+    /// Messages to an endpoint with the same subject are sent one after another.
     pub subject: Uuid,
     pub event: WebhookEvent,
-    /// The user whom the message names.
+    /// User whom the message names.
     pub user: UserNumber,
-    /// Body of the call, as JSON text.
+    /// JSON text.
     pub body: String,
 }
 
-/// An inbox item that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadItem {
     pub id: ItemId,
     pub send_id: SendId,
 }
 
-/// A batch of messages in an open transaction. If it is dropped without [`WebhookBatch::commit`], the transaction is rolled
-/// back. If a method returns an error, the caller must drop the batch.
+/// A batch of messages in an open transaction. If it is dropped without [`WebhookBatch::commit`], the transaction is rolled back. If a
+/// method returns an error, the caller must drop the batch.
 #[derive(Debug)]
 pub struct WebhookBatch {
     transaction: Transaction<'static, Postgres>,
 }
 
 impl Webhooks<'_> {
-    /// Lists the enabled endpoints of the given apps.
     pub async fn listeners(self, apps: &HashSet<AppId>) -> Result<Vec<Listener>, Error> {
         let rows = sqlx::query!(
             "SELECT app_id, id, events, since FROM webhook_endpoint
@@ -78,8 +73,8 @@ impl Webhooks<'_> {
             .collect()
     }
 
-    /// Returns the items among `items` that the user may have read at `at`. These are the items that were last read at `at`
-    /// or later, and the items that are unread now, because the user may have read them and then marked them unread.
+    /// Returns the items that the user may have read at `at`: those last read at `at` or later, and those unread now, because the user may
+    /// have read them and then marked them unread.
     pub async fn items_read(
         self,
         app: AppId,
@@ -104,8 +99,7 @@ impl Webhooks<'_> {
             .collect())
     }
 
-    /// Returns up to `most` of a user's items that were read exactly at `at` and whose ids are greater than `after` and at
-    /// most `up_to`. The items are ordered by id.
+    /// Returns a user's items that were read exactly at `at` and whose ids are greater than `after` and at most `up_to`, ordered by id.
     pub async fn all_items_read(
         self,
         app: AppId,
@@ -133,8 +127,7 @@ impl Webhooks<'_> {
             .collect())
     }
 
-    /// Starts a batch that moves the checkpoint of `stream` from `from` to `to`. Returns None if the checkpoint is not at
-    /// `from`, because another process has moved it.
+    /// Returns None if the checkpoint is not at `from`, because another process has moved it.
     pub async fn webhook_batch(
         self,
         stream: StreamName,
@@ -148,8 +141,7 @@ impl Webhooks<'_> {
 }
 
 impl WebhookBatch {
-    /// Returns the identifiers of the given users, except those of erased users. Until the batch ends, no returned user can
-    /// be erased.
+    /// Leaves out erased users. Until the batch ends, no returned user can be erased.
     pub async fn identifiers(
         &mut self,
         users: &HashSet<(AppId, UserNumber)>,
@@ -171,11 +163,7 @@ impl WebhookBatch {
         Ok(users.collect())
     }
 
-    /// Adds messages in the given order. Skips messages that exist already, and messages for endpoints that have been
-    /// removed.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails or rejects a value.
+    /// Adds messages in the given order. Skips messages that exist already, and messages for endpoints that have been removed.
     pub async fn add(&mut self, messages: &[NewMessage]) -> Result<(), Error> {
         if messages.is_empty() {
             return Ok(());
@@ -209,7 +197,7 @@ impl WebhookBatch {
         Ok(())
     }
 
-    /// Stores an event in the table `dead_event`, because its processing keeps failing.
+    /// Stores an event whose processing keeps failing.
     pub async fn dead_letter(
         &mut self,
         stream: StreamName,
@@ -220,10 +208,7 @@ impl WebhookBatch {
         checkpoint::dead_letter(&mut self.transaction, WEBHOOKS, stream, seq, message, cause).await
     }
 
-    /// Commits the messages, the dead events and the checkpoint.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The batch may still have been committed; the checkpoint has then moved.
+    /// After an error, the batch may still have been committed; the checkpoint has then moved.
     pub async fn commit(self) -> Result<(), Error> {
         self.transaction.commit().await?;
         Ok(())

@@ -1,5 +1,3 @@
-//! Statements that list, redeliver, give up, count and remove messages for endpoints.
-
 use std::time::Duration;
 
 use domain::{AppId, Timestamp};
@@ -7,30 +5,25 @@ use uuid::Uuid;
 
 use crate::{Error, Webhooks};
 
-/// Maximum number of rows that one statement changes.
 const STEP: i64 = 1_000;
-/// Largest number of messages that a statement counts.
 pub(super) const MAX_COUNTED: i64 = 100_000;
 
 /// A message that Tidings no longer tries to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
     pub id: Uuid,
-    /// Number of the endpoint.
     pub endpoint: i64,
-    /// URL of the endpoint.
     pub url: String,
     pub event: String,
     pub created_at: Timestamp,
     pub given_up_at: Timestamp,
-    /// Number of attempts made.
     pub attempts: u32,
     /// HTTP status of the last answer, such as `503`, or the error. Empty if no attempt was made.
     pub last_answer: String,
 }
 
 impl Webhooks<'_> {
-    /// Removes the messages of an endpoint, except messages that another transaction has locked.
+    /// Skips messages that another transaction has locked.
     pub(super) async fn remove_messages(self, app: AppId, endpoint: i64) -> Result<(), Error> {
         loop {
             let removed = sqlx::query!(
@@ -50,8 +43,7 @@ impl Webhooks<'_> {
         }
     }
 
-    /// Lists up to `most` messages of the app that were given up, latest first. If `endpoint` is given, lists only messages
-    /// for this endpoint.
+    /// Lists messages that were given up, latest first.
     pub async fn failed_webhooks(
         self,
         app: AppId,
@@ -83,12 +75,8 @@ impl Webhooks<'_> {
         Ok(messages.collect())
     }
 
-    /// Schedules given-up messages to be sent again, and resets their numbers of attempts to 0. If `ids` is given, affects
-    /// only these messages. If `endpoint` is given, affects only messages for this endpoint. Returns the number of scheduled
-    /// messages.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Some messages may then have been scheduled already.
+    /// Schedules given-up messages to be sent again, and resets their numbers of attempts to 0. After an error, some messages may have been
+    /// scheduled already.
     pub async fn redeliver_webhooks(
         self,
         app: AppId,
@@ -128,9 +116,8 @@ impl Webhooks<'_> {
         }
     }
 
-    /// Gives up messages that are older than `age` if all calls to their endpoint have failed for longer than `age`. One call
-    /// gives up at most 1,000 messages, and only the first pending message of each subject. Returns the number of messages
-    /// that it gave up.
+    /// Gives up messages that are older than `age` if all calls to their endpoint have failed for longer than `age`. One call gives up at
+    /// most 1,000 messages, and only the first pending message of each subject.
     pub async fn give_up_webhooks(self, age: Duration) -> Result<u64, Error> {
         let given_up = sqlx::query!(
             "WITH old AS MATERIALIZED (
@@ -159,9 +146,8 @@ impl Webhooks<'_> {
         Ok(given_up.rows_affected())
     }
 
-    /// Removes messages that were delivered more than `taken` ago, messages that were given up more than `given_up` ago, and
-    /// messages for endpoints that were disabled more than `given_up` ago. One call removes up to 1,000 messages of each
-    /// kind. Returns the number of removed messages.
+    /// Removes messages that were delivered more than `taken` ago, messages that were given up more than `given_up` ago, and messages for
+    /// endpoints that were disabled more than `given_up` ago. One call removes up to 1,000 messages of each kind.
     pub async fn prune_webhooks(self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
         let delivered = sqlx::query!(
             "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
@@ -201,8 +187,8 @@ impl Webhooks<'_> {
         Ok(removed)
     }
 
-    /// Returns the number of messages that wait to be sent to enabled endpoints, at most 100,000, and the age of the oldest
-    /// of them. The age is zero if no message waits.
+    /// Number of messages that wait to be sent to enabled endpoints, at most 100,000, and the age of the oldest, which is zero if no
+    /// message waits.
     pub async fn pending_webhooks(self) -> Result<(u64, Duration), Error> {
         let row = sqlx::query!(
             r#"SELECT count(*) AS "pending!", coalesce(extract(epoch FROM now() - (

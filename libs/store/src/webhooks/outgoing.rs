@@ -1,12 +1,12 @@
-//! Claims of messages that are due to be sent to endpoints. A process claims a message until its lease expires. Only the
-//! process with the claim can settle the message.
+//! Claims of messages that are due to be sent to endpoints. A process claims a message until its lease expires. Only the process with the
+//! claim can settle the message.
 //!
-//! Messages are claimed for *call slots*. A slot makes one call at a time, to one endpoint, and its messages share a token. So the
-//! number of running calls to an endpoint is at most the number of its tokens, however many messages a slot takes.
+//! Messages are claimed for *call slots*. A slot makes one call at a time, to one endpoint, and its messages share a token. So the number
+//! of running calls to an endpoint is at most the number of its tokens, however many messages a slot takes.
 //!
-//! Triggers (migration 0026) limit the number of rows that claiming reads. The index of due messages contains only the *head*
-//! of each subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages;
-//! claiming reads no other app.
+//! Triggers (migration 0026) limit the number of rows that claiming reads. The index of due messages contains only the *head* of each
+//! subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages; claiming reads no other
+//! app.
 
 mod settle;
 
@@ -24,22 +24,18 @@ use crate::{Error, Webhooks};
 
 pub use settle::Settlement;
 
-/// Maximum number of rows of `webhook_wake` that one call reads. Each row is one app.
+/// Each row is one app.
 const MAX_WAKES: u32 = 64;
 
-/// Limits on calls to endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Time until a claim on a message expires. It must be longer than the time in which a slot starts its calls, plus the timeout of a
-    /// call.
+    /// Must be longer than the time in which a slot starts its calls, plus the timeout of a call.
     pub lease: Duration,
     /// Maximum number of concurrent calls to one endpoint, across all processes.
     pub per_endpoint: u32,
-    /// Maximum number of concurrent calls for one app, across all processes. The limit prevents an app with slow endpoints
-    /// from delaying other apps.
+    /// Maximum number of concurrent calls for one app, across all processes. Prevents an app with slow endpoints from delaying other apps.
     pub per_app: u32,
-    /// Number of consecutive failures after which an endpoint gets only one call at a time, and a pause after each failed
-    /// call.
+    /// Number of consecutive failures after which an endpoint gets only one call at a time, and a pause after each failed call.
     pub failures: u32,
     /// Length of the first pause. Each further consecutive failure doubles the pause.
     pub pause: Duration,
@@ -48,63 +44,53 @@ pub struct Pace {
     pub per_slot: u32,
 }
 
-/// Number of messages that a call slot takes, by app and endpoint. It is 1 for other endpoints.
+/// Number of messages that a call slot takes, by app and endpoint; 1 for other endpoints.
 pub type Depths = HashMap<(AppId, i64), u32>;
 
-/// URL and secrets of an endpoint for which messages were claimed.
 #[derive(Debug)]
 pub struct Target {
     pub url: String,
-    /// Secrets that sign the calls, newest first, encrypted with the master key in the context
-    /// `webhook-secret:{app}:{endpoint}`.
+    /// Secrets, newest first, encrypted with the master key in the context `webhook-secret:{app}:{endpoint}`.
     pub sealed: Vec<Vec<u8>>,
 }
 
-/// A claimed message to send now.
 #[derive(Clone, Debug)]
 pub struct DueMessage {
     pub app: AppId,
-    /// Number of the endpoint.
     pub endpoint: i64,
-    /// Id of the message, the same in every attempt.
+    /// The same in every attempt.
     pub id: Uuid,
-    /// The endpoint. Messages that were claimed together share this value.
+    /// Messages that were claimed together share this value.
     pub target: Arc<Target>,
-    /// Body of the call, as JSON text.
+    /// JSON text.
     pub body: String,
-    /// Number of this attempt, from 1.
+    /// Starts at 1.
     pub attempt: u32,
-    /// Time at which the message was due.
     pub due_at: Timestamp,
     /// Identifies the claim. Messages of one call slot share it.
     pub token: Uuid,
 }
 
-/// Result of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttemptResult {
-    /// The endpoint accepted the message.
     Accepted,
-    /// The attempt failed, and the message will be retried.
     Retry {
         /// Time until the next attempt.
         after: Duration,
-        /// Pause that the endpoint requested for all of its messages; None if it requested none.
+        /// Pause that the endpoint requested for all of its messages.
         pause: Option<Duration>,
     },
-    /// The message was not sent. It is due as before, and this attempt does not count.
+    /// The message is due as before, and this attempt does not count.
     NotSent,
-    /// The attempt failed, and the message is given up.
     GivenUp,
-    /// The endpoint reported that it no longer exists. The message is given up, and the endpoint is disabled.
+    /// The message is given up, and the endpoint is disabled.
     EndpointGone,
 }
 
 impl Webhooks<'_> {
-    /// Claims due messages for up to `most` call slots, and returns the messages of each slot. Claims only the first pending
-    /// message of each subject, and respects the limits on concurrent calls per endpoint and per app. Apps are served in turn. If
-    /// more slots could be filled, apps with fewer running calls come first, and among these the messages that have been due
-    /// longest.
+    /// Claims due messages for up to `most` call slots, and returns the messages of each slot. Claims only the first pending message of
+    /// each subject. Apps are served in turn. If more slots could be filled, apps with fewer running calls come first, and among these the
+    /// messages that have been due longest.
     pub async fn take_webhooks(
         self,
         most: u32,
@@ -134,8 +120,8 @@ impl Webhooks<'_> {
     }
 }
 
-/// Forces index scans in this transaction, because its statements are fast only with them. Otherwise PostgreSQL would choose query
-/// plans based on its statistics, which are missing in a new installation and outdated after a burst of messages.
+/// PostgreSQL would choose query plans based on its statistics, which are missing in a new installation and outdated after a burst of
+/// messages. The statements of this transaction are fast only with index scans.
 async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
     sqlx::query!(
         "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
@@ -146,9 +132,8 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(())
 }
 
-/// Removes up to `most` due rows of `webhook_wake`, and returns their apps. Locks these apps: until the transaction ends, no
-/// other process can claim their messages, so the number of running calls is exact. Skips rows and apps that another process
-/// has locked.
+/// Removes up to `most` due rows of `webhook_wake`, and locks their apps: until the transaction ends, no other process can claim their
+/// messages, so the number of running calls is exact. Skips rows and apps that another process has locked.
 async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
     let mut apps = sqlx::query_scalar!(
         "WITH woken AS MATERIALIZED (
@@ -170,8 +155,8 @@ async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Err
     Ok(apps)
 }
 
-/// Claims due messages of the given apps, for up to `most` call slots. If an app has further due messages and is still below its limit on concurrent
-/// calls, the statement adds a row to `webhook_wake`, so that the app is served again after the other apps.
+/// If an app has further due messages and is still below its limit on concurrent calls, the statement adds a row to `webhook_wake`, so that
+/// the app is served again after the other apps.
 async fn take(
     connection: &mut PgConnection,
     apps: &[i64],
@@ -208,7 +193,6 @@ async fn take(
     Ok(rows)
 }
 
-/// Reads the URL and the secrets of the endpoint of each message.
 async fn targets(
     connection: &mut PgConnection,
     messages: &[TakenRow],
@@ -235,7 +219,6 @@ async fn targets(
     Ok(rows.into_iter().map(|row| ((row.app_id, row.id), target(row.url, row.sealed))).collect())
 }
 
-/// The columns of a claimed message.
 struct TakenRow {
     app_id: i64,
     endpoint_id: i64,
@@ -248,7 +231,7 @@ struct TakenRow {
 }
 
 impl TakenRow {
-    /// Adds the endpoint to the message. Returns None if the endpoint and its messages have just been removed.
+    /// None if the endpoint and its messages have just been removed.
     fn due(self, targets: &HashMap<(i64, i64), Arc<Target>>) -> Option<DueMessage> {
         let target = targets.get(&(self.app_id, self.endpoint_id))?;
         Some(DueMessage {

@@ -1,5 +1,3 @@
-//! Changes to existing inbox items, as part of a batch.
-
 use chrono::{DateTime, Utc};
 use domain::inbox::{AllChange, Counts, ItemState};
 use domain::{AppId, ItemId, UserNumber};
@@ -9,13 +7,11 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 
-/// Maximum number of rows that one statement changes. Without a limit, a change to a large inbox would exceed the statement
-/// timeout.
+/// Without a limit, a change to a large inbox would exceed the statement timeout.
 const ROWS: i64 = 50_000;
 
-/// Changes at most [`ROWS`] items on a user's list. The first argument is the condition that selects the items. The second is the
-/// list of assignments, in which `$4` is the time of the change. Returns the number of changed items, how many of them were
-/// unread before, and how many were unseen before.
+/// Changes at most [`ROWS`] items on a user's list. The first argument is the condition that selects the items. The second is the list of
+/// assignments, in which `$4` is the time of the change.
 macro_rules! change_all {
     ($meant:literal, $new:literal, $inbox:ident, $connection:expr) => {
         sqlx::query_as!(
@@ -45,15 +41,14 @@ macro_rules! change_all {
     };
 }
 
-/// Number of changed items, how many of them were unread before the change, and how many were unseen.
+/// Number of changed items, and how many were unread and unseen before the change.
 struct CountsBefore {
     total: i64,
     unread: i64,
     unseen: i64,
 }
 
-/// Deletes at most [`ROWS`] rows of a user's items: either rows of existing items or rows of items that the user deleted. The
-/// two kinds have separate indexes.
+/// Deletes at most [`ROWS`] rows: either existing items or items that the user deleted. The two kinds have separate indexes.
 macro_rules! erase {
     ($kind:literal, $app:expr, $user:expr) => {
         sqlx::query!(
@@ -69,7 +64,7 @@ macro_rules! erase {
 }
 
 impl InboxTransaction {
-    /// Returns the current states of the items. Items that do not exist are missing from the result.
+    /// Leaves out items that do not exist.
     pub async fn states(&mut self, keys: &[ItemKey]) -> Result<Vec<(ItemKey, ItemState)>, Error> {
         columns! { (app, user, item) in keys =>
             app_id = app.0,
@@ -100,7 +95,6 @@ impl InboxTransaction {
         Ok(states.collect())
     }
 
-    /// Writes new states of existing items.
     pub async fn change(&mut self, changes: &[StateChange]) -> Result<(), Error> {
         if changes.is_empty() {
             return Ok(());
@@ -166,8 +160,7 @@ impl InboxTransaction {
         }
     }
 
-    /// Deletes all rows of a user: items, rows of deleted items, and counters. The caller must not add items of the user to
-    /// this batch afterwards.
+    /// Deletes all rows of a user. The caller must not add items of the user to this batch afterwards.
     pub async fn erase(&mut self, app: AppId, user: UserNumber) -> Result<(), Error> {
         for is_deleted in [false, true] {
             loop {

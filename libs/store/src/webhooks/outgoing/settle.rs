@@ -1,5 +1,3 @@
-//! Settlement of attempts to call endpoints. A batch of settlements updates the health of each endpoint once.
-
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
@@ -11,30 +9,26 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Error, Webhooks};
 
-/// Result of one attempt to send a claimed message.
 #[derive(Clone, Copy, Debug)]
 pub struct Settlement<'a> {
-    /// The claimed message.
     pub due: &'a DueMessage,
     pub settled: AttemptResult,
     /// HTTP status of the answer, such as `503`, or the error.
     pub answer: &'a str,
 }
 
-/// Effect of a batch of settlements on the health of one endpoint. [`Health::add`] must be called for each settlement, in
-/// order.
+/// Effect of a batch of settlements on one endpoint. [`Health::add`] must be called for each settlement, in order.
 #[derive(Default)]
 struct Health {
-    /// True if an attempt succeeded.
     succeeded: bool,
-    /// Number of failures since the last success in the batch.
+    /// Since the last success in the batch.
     failures: i32,
-    /// The longest pause that the endpoint requested since the last success in the batch.
+    /// Longest pause that the endpoint requested since the last success in the batch.
     asked: Duration,
     gone: bool,
 }
 
-/// A row of `settle.sql`. `nth` is the place of the settlement in the batch, from 1.
+/// `nth` is the place of the settlement in the batch, from 1.
 struct SettledRow {
     nth: i64,
     is_settled: bool,
@@ -58,13 +52,9 @@ impl Health {
 }
 
 impl Webhooks<'_> {
-    /// Settles attempts and updates the health of their endpoints. Skips an attempt whose message was removed or is claimed
-    /// by another process. Returns the indexes of settlements whose messages another transaction has locked; the caller must
-    /// settle them again after a short time.
-    ///
-    /// # Errors
-    /// Returns an error, and settles no attempt, if the database fails. Unless the caller repeats the call, the messages are
-    /// sent again after their leases expire.
+    /// Settles attempts and updates the health of their endpoints. Skips an attempt whose message was removed or is claimed by another
+    /// process. Returns the indexes of settlements whose messages another transaction has locked; the caller must settle them again after a
+    /// short time. After an error, the messages are sent again when their leases expire, unless the caller repeats the call.
     pub async fn settle_webhooks(
         self,
         settlements: &[Settlement<'_>],
@@ -87,9 +77,8 @@ impl Webhooks<'_> {
     }
 }
 
-/// Locks and returns the endpoints whose health may change: endpoints with a failure in the batch, and endpoints with earlier
-/// failures. All processes lock endpoints in key order and before messages, which avoids deadlocks. Most batches contain only
-/// successes of healthy endpoints and therefore lock no endpoint.
+/// Locks and returns the endpoints with a failure in the batch or earlier. All processes lock endpoints in key order and before messages,
+/// which avoids deadlocks. Most batches contain only successes of healthy endpoints and therefore lock no endpoint.
 async fn lock_noted(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -121,8 +110,7 @@ async fn lock_noted(
     Ok(noted.into_iter().map(|row| (row.app_id, row.id)).collect())
 }
 
-/// Settles the messages whose claim is still valid, except messages that another transaction has locked. Returns the indexes of the
-/// settled messages and the indexes of the locked messages, in order.
+/// Returns the indexes of the settled messages and those of messages that another transaction has locked, in order.
 async fn settle(
     connection: &mut PgConnection,
     settlements: &[Settlement<'_>],
@@ -166,7 +154,6 @@ async fn settle(
     Ok((settled.iter().copied().collect(), held.difference(&settled).copied().collect()))
 }
 
-/// Updates the failure counts, the pauses and the disabled state of endpoints.
 async fn update_health(
     connection: &mut PgConnection,
     healths: &BTreeMap<(i64, i64), Health>,
