@@ -1,9 +1,8 @@
-//! Restore of a database from a backup and the log. The restore writes rows for the sends, jobs, plans and outcomes that the
-//! log has recorded since the backup. A delivery without an outcome in the log ends as `unknown`. A send whose plan the log
-//! does not contain is planned again.
+//! Restore of a database from a backup and the log: writes rows for what the log has recorded since the backup. A delivery without an
+//! outcome in the log ends as `unknown`. A send whose plan the log does not contain is planned again.
 //!
-//! All statements are safe to repeat, because a restore that was interrupted starts again from the beginning. During a
-//! restore, the table `installation` contains an invalid identity of the database, so that no service starts.
+//! All statements are safe to repeat, because a restore that was interrupted starts again from the beginning. During a restore, the table
+//! `installation` contains an invalid identity of the database, so that no service starts.
 
 mod apps;
 mod erasures;
@@ -26,8 +25,7 @@ use crate::database::connection::APPLICATION;
 use crate::database::installation::identity;
 use crate::{Error, Recovery, Store};
 
-/// Number of ids to skip after a restore, by table and column. Each gap is larger than the number of rows that can have been
-/// created since the backup, so that no id is assigned twice.
+/// Each gap is larger than the number of rows that can have been created since the backup, so that no id is assigned twice.
 const GAPS: [(&str, &str, i64); 4] = [
     ("app", "id", 1_000_000),
     ("category", "id", 1_000_000),
@@ -35,7 +33,6 @@ const GAPS: [(&str, &str, i64); 4] = [
     ("app_user", "number", 1_000_000_000),
 ];
 
-/// A running restore. A database has at most one.
 #[derive(Debug)]
 pub struct Restore {
     store: Store,
@@ -44,7 +41,7 @@ pub struct Restore {
 }
 
 impl Recovery<'_> {
-    /// Starts a restore. Until it is finished, no service starts on the database. Returns None if another restore is running.
+    /// Until the restore is finished, no service starts on the database. Returns None if another restore is running.
     pub async fn begin_restore(self) -> Result<Option<Restore>, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(None) };
         sqlx::query!("UPDATE installation SET system_identifier = 0, database_oid = 0")
@@ -53,9 +50,8 @@ impl Recovery<'_> {
         Ok(Some(restore))
     }
 
-    /// Stores this database's identity in the table `installation` without a restore, so that services can start. Returns
-    /// false and changes nothing if a restore is running or was interrupted: the database then contains only a part of the
-    /// log's effects.
+    /// Stores this database's identity without a restore, so that services can start. Returns false and changes nothing if a restore is
+    /// running or was interrupted: the database then contains only a part of the log's effects.
     pub async fn adopt_database(self) -> Result<bool, Error> {
         let Some(mut restore) = self.restore_alone().await? else { return Ok(false) };
         let real = identity(&mut restore.connection).await?;
@@ -72,8 +68,8 @@ impl Recovery<'_> {
         Ok(adopted.rows_affected() > 0)
     }
 
-    /// Returns the process ids of the PostgreSQL sessions that other services and commands have on this database. Call this
-    /// before this process opens more connections, because the result would include them.
+    /// Process ids of the sessions that other services and commands have on this database. The result would include further connections of
+    /// this process, so call this before opening any.
     pub async fn other_sessions(self) -> Result<Vec<i32>, Error> {
         let sessions = sqlx::query_scalar!(
             r#"SELECT pid AS "pid!" FROM pg_stat_activity
@@ -103,11 +99,7 @@ impl Recovery<'_> {
 }
 
 impl Restore {
-    /// Finishes the restore: skips ids in the sequences of apps, categories, templates and users, and stores this database's
-    /// identity in the table `installation`, so that services can start.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Services then still refuse to start.
+    /// Skips ids, and stores this database's identity, so that services can start. After an error, services still refuse to start.
     pub async fn finish(mut self) -> Result<(), Error> {
         let real = identity(&mut self.connection).await?;
         let mut transaction = self.connection.begin().await?;

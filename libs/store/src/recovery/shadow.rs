@@ -1,8 +1,8 @@
 //! Shadows of the inbox. A shadow is a second set of the inbox tables, which a replay of the log fills.
 //!
-//! The tables of a shadow are in a separate schema, which is first in the search path of the shadow's connections. The
-//! statements that write the inbox therefore write to the shadow, which has its own checkpoints. For tables that the shadow
-//! does not have, such as those of the directory, the statements use the live tables.
+//! The tables of a shadow are in a separate schema, which is first in the search path of the shadow's connections. The statements that
+//! write the inbox therefore write to the shadow, which has its own checkpoints. For tables that the shadow does not have, such as those of
+//! the directory, the statements use the live tables.
 
 mod compare;
 mod copy;
@@ -26,26 +26,20 @@ use crate::database::connection::{options, set};
 use crate::directory::user::writers::Writers;
 use crate::{Error, Settings, Store};
 
-/// Settings of every session. The statement timeout is long because one statement compares all inboxes or builds an index.
-/// The idle timeout is long because a view of the live tables waits until the shadow has caught up, and because each side of
-/// a comparison waits for the other.
+/// The statement timeout is long because one statement compares all inboxes or builds an index. The idle timeout is long because a view of
+/// the live tables waits until the shadow has caught up, and because each side of a comparison waits for the other.
 const SESSION: [(&str, &str); 3] =
     [("statement_timeout", "2h"), ("lock_timeout", "10s"), ("idle_in_transaction_session_timeout", "2h")];
 const ACQUIRED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of connections to a shadow.
 const CONNECTIONS: u32 = 6;
-/// Maximum number of connections to the live tables.
 const LIVE_CONNECTIONS: u32 = 2;
-/// Maximum number of connections to a database restored from a backup.
 const BACKUP_CONNECTIONS: u32 = 2;
 
-/// Purpose of a shadow, which determines its schema.
+/// Determines the schema of a shadow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// The shadow is compared with the live tables and then dropped. Its tables are unlogged: after a crash of PostgreSQL
-    /// they are empty.
+    /// The shadow is compared with the live tables and then dropped. Its tables are unlogged: after a crash of PostgreSQL they are empty.
     Comparison,
-    /// The shadow replaces the live tables.
     Replacement,
 }
 
@@ -61,24 +55,20 @@ impl Purpose {
 /// Access to a shadow and to the live tables. For each purpose, only one process at a time can have a shadow.
 #[derive(Debug)]
 pub struct Shadow {
-    /// Store that uses the inbox tables of the shadow and the live tables of the directory.
+    /// Uses the inbox tables of the shadow and the live tables of the directory.
     pub store: Store,
     purpose: Purpose,
-    /// The schema of the live tables.
+    /// Schema of the live tables.
     home: String,
     /// Version of the live schema when the shadow was opened.
     version: i64,
     live: PgPool,
-    /// Session that holds the advisory lock, which excludes other processes.
+    /// Session that holds the advisory lock.
     guard: PgConnection,
 }
 
 impl Shadow {
-    /// Acquires the lock on a shadow and opens its connections. The shadow's tables need not exist. Returns None if another
-    /// process has the lock.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if its URL is malformed.
+    /// The shadow's tables need not exist. Returns None if another process has the lock.
     pub async fn take(settings: &Settings, purpose: Purpose) -> Result<Option<Shadow>, Error> {
         let options = options(&settings.url)?;
         let mut guard = PgConnection::connect_with(&options).await?;
@@ -124,11 +114,7 @@ impl Shadow {
         Ok(Some(Shadow { store, purpose, home, version, live, guard }))
     }
 
-    /// Opens a database that was restored from a backup, to copy rows from it. Its sessions have the long timeouts of a
-    /// shadow, because its tables are as large as the live tables.
-    ///
-    /// # Errors
-    /// Returns an error if the URL is malformed, or if the server cannot be reached.
+    /// The sessions have the long timeouts of a shadow, because the backup's tables are as large as the live tables.
     pub async fn open_backup(url: &str) -> Result<Store, Error> {
         let pool = pool(BACKUP_CONNECTIONS).connect_with(options(url)?).await?;
         Ok(Store { pool, writers: Writers::new(), pinned_at: Arc::default() })

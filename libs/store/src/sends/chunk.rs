@@ -1,5 +1,3 @@
-//! Chunks of sends. A transaction plans one or more whole chunks.
-
 use std::sync::Arc;
 
 use domain::send::Recipient;
@@ -11,9 +9,8 @@ use uuid::Uuid;
 pub struct Chunk {
     pub app: AppId,
     pub send_id: SendId,
-    /// Number of the chunk, from 0.
+    /// Starts at 0.
     pub chunk: u32,
-    /// Time at which the send was accepted.
     pub accepted_at: Timestamp,
     pub send: Arc<domain::SendRequest>,
     /// The recipients, if they are subscribers; None if the send lists them.
@@ -22,7 +19,6 @@ pub struct Chunk {
     pub cause: Option<Cause>,
 }
 
-/// The message that caused the planning of a chunk.
 #[derive(Clone, Debug)]
 pub struct Cause {
     pub id: Uuid,
@@ -42,7 +38,6 @@ impl Chunk {
         Chunk { app, send_id, chunk, accepted_at, send, expansion: None, cause: None }
     }
 
-    /// Returns the recipients of the chunk.
     #[must_use]
     pub fn recipients(&self) -> &[Recipient] {
         match &self.expansion {
@@ -51,7 +46,6 @@ impl Chunk {
         }
     }
 
-    /// Returns true if no chunk of the send follows this one.
     #[must_use]
     pub fn is_last(&self) -> bool {
         match &self.expansion {

@@ -1,5 +1,3 @@
-//! Expansion of topics: the subscribers of the topics of a send, and their number in its request.
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -14,11 +12,10 @@ use crate::sends::chunk::Chunk;
 use crate::sends::planned_chunk::PlannedChunk;
 use crate::{Error, Sends};
 
-/// A send goes to everyone who subscribed before it was accepted, and to those who subscribed within this time afterwards. The clocks
-/// of two gateways may differ by this much, and no subscriber may be left out because of that.
+/// A send goes to everyone who subscribed before it was accepted, and to those who subscribed within this time afterwards. The clocks of
+/// two gateways may differ by this much, and no subscriber may be left out because of that.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(1);
 
-/// A subscriber of at least one of several topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscriber {
     pub user: UserNumber,
@@ -30,15 +27,14 @@ pub struct Subscriber {
 /// Subscribers of several topics, in the order of their user numbers. Each is in the list once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscribers {
-    /// At most 500.
     pub found: Vec<Subscriber>,
     /// All subscribers up to this number were looked at. None if no further one exists.
     pub up_to: Option<UserNumber>,
 }
 
 impl Sends<'_> {
-    /// Lists users who subscribe to the topics and did so when the send was accepted, from the first number after `after`. Looks at up to
-    /// 500 subscriptions of each topic, so the list may be empty although further subscribers exist. Ignores topics that do not exist.
+    /// Lists users who subscribed before the send was accepted, from the first number after `after`. Looks at up to 500 subscriptions of
+    /// each topic, so the list may be empty although further subscribers exist. Ignores topics that do not exist.
     pub async fn subscribers(
         self,
         app: AppId,
@@ -91,19 +87,18 @@ impl Sends<'_> {
     }
 }
 
-/// Returns the expansion of a chunk as its plan stores it: without the recipients, which have rows of their own.
+/// Leaves out the recipients, which have rows of their own.
 pub(crate) fn stored(chunk: &Chunk) -> Option<Json<Expansion>> {
     let expansion = chunk.expansion.as_deref()?;
     let Expansion { up_to, ref by_topic, is_last, .. } = *expansion;
     Some(Json(Expansion { recipients: Vec::new(), up_to, by_topic: by_topic.clone(), is_last }))
 }
 
-/// Returns the topics of a send, each with the number of its planned subscribers, which is still 0. None if the send has no topics.
+/// Each topic has the number of its planned subscribers, which is still 0. None if the send has no topics.
 pub(crate) fn topics_without_recipients(send: &domain::SendRequest) -> Option<Json<Vec<(&str, u32)>>> {
     send.has_topics().then(|| Json(send.topics.iter().map(|topic| (topic.as_str(), 0)).collect()))
 }
 
-/// Adds the subscribers of frozen chunks to the numbers of recipients of their requests.
 pub(crate) async fn add_to_requests<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,

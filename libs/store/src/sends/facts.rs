@@ -1,5 +1,5 @@
-//! Facts that planning needs to decide which deliveries and inbox items the recipients of chunks get. They are read in the
-//! transaction that freezes the chunks. A dry run reads them without writing to the database.
+//! Facts that planning needs for its decisions. They are read in the transaction that freezes the chunks. A dry run reads them without
+//! writing to the database.
 
 mod categories;
 mod erasures;
@@ -29,7 +29,6 @@ struct PlanApp {
     template_profile: TemplateProfile,
 }
 
-/// Channels of an app's enabled providers, and the kinds of its enabled providers for mobile push.
 #[derive(Debug, Default)]
 struct Providers {
     channels: Vec<Channel>,
@@ -56,51 +55,44 @@ impl Facts {
         self.apps.get(&app).map_or("", |app| &app.name)
     }
 
-    /// The part of a profile that the app's templates can read.
     #[must_use]
     pub fn template_profile(&self, app: AppId) -> TemplateProfile {
         self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
     }
 
-    /// External channels for which the app has an enabled provider.
     #[must_use]
     pub fn provider_channels(&self, app: AppId) -> &[Channel] {
         self.providers.get(&app).map_or(&[], |providers| &providers.channels)
     }
 
-    /// Kinds of the app's enabled providers for mobile push.
     #[must_use]
     pub fn push_kinds(&self, app: AppId) -> &[String] {
         self.providers.get(&app).map_or(&[], |providers| &providers.push_kinds)
     }
 
-    /// Number and profile of the user with this identifier; None if the user does not exist.
     #[must_use]
     pub fn user(&self, app: AppId, identifier: &str) -> Option<(UserNumber, &Object)> {
         self.users.get(&app)?.get(identifier).map(|(number, profile)| (*number, profile))
     }
 
-    /// Channels that the user turned off for a category.
     #[must_use]
     pub fn turned_off(&self, app: AppId, category: CategoryId, user: UserNumber) -> &[Channel] {
         self.turned_off.get(&(app, category, user)).map_or(&[], Vec::as_slice)
     }
 
-    /// Web push endpoints of the user, ordered by device; empty if the app has no provider for web push.
+    /// Ordered by device; empty if the app has no provider for web push.
     #[must_use]
     pub fn endpoints(&self, app: AppId, user: UserNumber) -> &[String] {
         self.endpoints.get(&(app, user)).map_or(&[], Vec::as_slice)
     }
 
-    /// Targets of the user that callers without a proof registered; None if the user has none, or if no send of the chunks
-    /// demands proven targets.
+    /// None if the user has no unproven targets, or if no send of the chunks demands proven targets.
     #[must_use]
     pub fn unproven(&self, app: AppId, user: UserNumber) -> Option<&Unproven> {
         let unproven = self.unconfirmed.get(&(app, user)).map(|unconfirmed| &unconfirmed.addresses);
         unproven.filter(|unproven| !unproven.is_empty())
     }
 
-    /// Returns true if the chunk's send was cancelled before the chunk was planned.
     #[must_use]
     pub fn is_cancelled(&self, chunk: &Chunk) -> bool {
         self.requests.get(&(chunk.app, chunk.send_id)).is_some_and(|request| request.is_cancelled)
@@ -111,7 +103,6 @@ impl Facts {
         planned.is_new && !self.is_cancelled(&planned.chunk)
     }
 
-    /// How the ids of the deliveries of the chunk's send are derived.
     #[must_use]
     pub fn delivery_ids(&self, chunk: &Chunk) -> DeliveryIds {
         self.requests
@@ -119,7 +110,7 @@ impl Facts {
             .map_or(DeliveryIds::TimeOrdered, |request| request.delivery_ids)
     }
 
-    /// The recipients' targets that are suppressed in the app; None if no target is suppressed.
+    /// None if no target is suppressed.
     #[must_use]
     pub fn suppressed(&self, app: AppId) -> Option<&SuppressedTargets> {
         self.suppressed.get(&app)
@@ -127,8 +118,8 @@ impl Facts {
 }
 
 impl Sends<'_> {
-    /// Returns the facts that the chunk would be planned with now, without writing to the database. Inline profiles and
-    /// missing categories are added only to the returned facts. Users that do not exist have the number 0.
+    /// Returns the facts that the chunk would be planned with now. Inline profiles and missing categories are added only to the returned
+    /// facts. Users that do not exist have the number 0.
     pub async fn simulate_facts(self, chunk: Chunk) -> Result<(PlannedChunk, Facts), Error> {
         let mut connection = self.0.pool.acquire().await?;
         let mut planned = [PlannedChunk::new(chunk, true)];
@@ -147,8 +138,7 @@ impl Sends<'_> {
     }
 }
 
-/// Merges inline profiles into the stored profiles and creates missing categories, then reads the facts. Writes only for
-/// chunks that are new and not cancelled. Also blocks cancellations of the sends until the transaction ends. The caller must
+/// Writes only for chunks that are new and not cancelled. Blocks cancellations of the sends until the transaction ends. The caller must
 /// already have blocked erasures in the apps of the chunks.
 pub(crate) async fn write_profiles_and_read(
     connection: &mut PgConnection,

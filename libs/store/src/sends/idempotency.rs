@@ -8,34 +8,27 @@ use crate::database::batch::Batcher;
 use crate::database::columns::columns;
 use crate::{Error, Sends};
 
-/// Maximum number of reservations in one statement.
 const BATCH: usize = 256;
 
-/// A request to reserve a caller's key for a send.
 #[derive(Clone, Debug)]
 pub struct Reservation {
     pub app: AppId,
-    /// The key that the caller chose.
     pub key: String,
-    /// The send to reserve the key for, if the key is free.
     pub send: ReservedSend,
 }
 
-/// The send that a key is reserved for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReservedSend {
     pub send_id: SendId,
     /// Digest of the request's body.
     pub body_hash: [u8; 32],
-    /// Lane in which the send is published.
     pub lane: Lane,
 }
 
-/// Batcher that reserves the keys of concurrent callers with one statement.
 pub type Reservations = Batcher<Reservation, ReservedSend>;
 
 impl Sends<'_> {
-    /// Creates a batcher that calls [`Sends::reserve_keys`], and the batcher's task. The caller must spawn the task.
+    /// The caller must spawn the task.
     pub fn reservations(self) -> (Reservations, impl Future<Output = ()> + Send + use<>) {
         let store = self.0.clone();
         Batcher::new(BATCH, move |wanted| {
@@ -44,12 +37,8 @@ impl Sends<'_> {
         })
     }
 
-    /// Reserves each wanted key for its send if the key is free: never used, or used more than 24 hours ago. Returns the send
-    /// that each key is reserved for after the call, in the order of `wanted`. For a key that was not free, this is an
-    /// earlier send.
-    ///
-    /// # Errors
-    /// Returns an error and reserves no key if the database fails.
+    /// Reserves each wanted key for its send if the key is free: never used, or used more than 24 hours ago. Returns the send that each key
+    /// is reserved for after the call, in the order of `wanted`. For a key that was not free, this is an earlier send.
     pub async fn reserve_keys(self, wanted: &[Reservation]) -> Result<Vec<ReservedSend>, Error> {
         let mut first: HashMap<(AppId, &str), &Reservation> = HashMap::with_capacity(wanted.len());
         for reservation in wanted {
@@ -68,7 +57,7 @@ impl Sends<'_> {
             .collect()
     }
 
-    /// Returns the send that a key is reserved for. Returns None if the key is free.
+    /// None if the key is free.
     pub async fn reserved_key(self, app: AppId, key: &str) -> Result<Option<ReservedSend>, Error> {
         let row = sqlx::query_as!(
             ReservedRow,
@@ -82,7 +71,7 @@ impl Sends<'_> {
         row.map(|row| row.reserved()).transpose()
     }
 
-    /// Deletes up to `most` keys that were used more than 24 hours ago. Returns the number of deleted keys.
+    /// Deletes keys that were used more than 24 hours ago.
     pub async fn forget_free_keys(self, most: u32) -> Result<u64, Error> {
         let removed = sqlx::query!(
             "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
@@ -133,7 +122,6 @@ impl Sends<'_> {
     }
 }
 
-/// A row of the table `idempotency_key`.
 struct ReservedRow {
     app_id: AppId,
     key: String,

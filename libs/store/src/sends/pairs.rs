@@ -1,5 +1,3 @@
-//! Status of the (recipient, channel) pairs of a request.
-
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
@@ -9,22 +7,19 @@ use uuid::Uuid;
 use super::status::{parse, planned_statuses};
 use crate::{Error, Sends};
 
-/// A filter for the (recipient, channel) pairs of a request. A property that is `None` matches all pairs.
+/// A property that is `None` matches all pairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PairFilter<'a> {
-    /// Identifier of the recipient.
     pub recipient: Option<&'a str>,
     pub channel: Option<Channel>,
     pub status: Option<Status>,
 }
 
-/// Position of a pair in the list of a request's (recipient, channel) pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PairPosition {
-    /// Index of the recipient in the request.
     pub recipient_index: i32,
     pub channel: Channel,
-    /// Id of the delivery; the nil UUID for inbox items and skipped channels.
+    /// Nil UUID for inbox items and skipped channels.
     pub id: Uuid,
 }
 
@@ -32,65 +27,56 @@ pub struct PairPosition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PairStatus {
     pub position: PairPosition,
-    /// Identifier of the recipient; None if the recipient was erased.
+    /// None if the recipient was erased.
     pub recipient: Option<String>,
-    /// Id of the delivery; None for inbox items and skipped channels.
+    /// None for inbox items and skipped channels.
     pub id: Option<DeliveryId>,
-    /// Address, token or endpoint of the delivery; None for inbox items and skipped channels, and if the recipient was
-    /// erased.
+    /// None for inbox items and skipped channels, and if the recipient was erased.
     pub target: Option<String>,
     /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
     pub status: Status,
     pub reason: Option<Reason>,
     pub planned_at: Option<Timestamp>,
-    /// Time at which the delivery ended; None for inbox items, and for deliveries that have not ended.
+    /// None for inbox items, and for deliveries that have not ended.
     pub settled_at: Option<Timestamp>,
-    /// Provider calls, oldest first.
+    /// Oldest first.
     pub attempts: Vec<AttemptRecord>,
 }
 
-/// A provider call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
-    /// Number of the attempt, from 1.
+    /// Starts at 1.
     pub number: i32,
-    /// Time at which the call started.
     pub started_at: Timestamp,
-    /// Time at which the answer arrived.
     pub ended_at: Timestamp,
-    /// Provider that was called; None if no provider was available.
+    /// None if no provider was available.
     pub provider: Option<String>,
     /// Name of the attempt's outcome, such as `sent`.
     pub outcome: String,
-    /// Code from the provider.
     pub provider_code: String,
-    /// Text from the provider; empty if the recipient was erased.
+    /// Empty if the recipient was erased.
     pub provider_message: String,
-    /// Message id that the provider assigned; None if the provider did not accept the message, or if the recipient was
-    /// erased.
+    /// None if the provider did not accept the message, or if the recipient was erased.
     pub provider_id: Option<String>,
-    /// Number of segments of an SMS; None for other channels.
+    /// None for channels other than SMS.
     pub segments: Option<i32>,
-    /// The provider's receipt for the message, if one has arrived.
     pub receipt: Option<AttemptReceipt>,
 }
 
-/// Receipt that a provider sent for a message that it had accepted or may have accepted.
+/// Receipt for a message that the provider had accepted or may have accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptReceipt {
     /// `delivered`, or the name of the outcome that the provider reported.
     pub outcome: String,
-    /// Code from the provider.
     pub provider_code: String,
-    /// Text from the provider; empty if the recipient was erased.
+    /// Empty if the recipient was erased.
     pub provider_message: String,
     pub received_at: Timestamp,
 }
 
 impl Sends<'_> {
-    /// Lists at most `limit` (recipient, channel) pairs of a request after a position, ordered by recipient and channel.
-    /// Leaves out personal data of erased recipients, even if this data is still in the database.
+    /// Ordered by recipient and channel. Leaves out personal data of erased recipients, even if this data is still in the database.
     pub async fn list_pairs(
         self,
         app: AppId,

@@ -27,13 +27,12 @@ pub use render_failure::RenderFailure;
 #[derive(Debug)]
 pub struct Freeze {
     transaction: Transaction<'static, Postgres>,
-    /// The chunks, in the order in which they were given. The caller makes the decisions of the new ones.
+    /// In the order in which they were given. The caller makes the decisions of the new ones.
     pub chunks: Vec<PlannedChunk>,
 }
 
 impl Sends<'_> {
-    /// Starts freezing chunks. Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and
-    /// [`ChunkLocks::freeze`].
+    /// Waits for the locks that are needed; see [`Sends::lock_all_chunks`] and [`ChunkLocks::freeze`].
     pub async fn freeze(self, chunks: &[Chunk]) -> Result<Freeze, Error> {
         self.lock_all_chunks(chunks).await?.freeze(chunks.to_vec()).await
     }
@@ -73,17 +72,14 @@ impl Freeze {
         Ok(Freeze { transaction, chunks: chunks.collect() })
     }
 
-    /// Merges the inline profiles of the new chunks into the stored profiles and creates their missing categories, unless
-    /// their send is cancelled. Then reads all facts that are needed to make the decisions and to render the content, into the
-    /// chunks and into the result. Until the transaction ends, the sends cannot be cancelled.
+    /// Merges the inline profiles of the new chunks and creates their missing categories, unless their send is cancelled. Then reads the
+    /// facts that are needed to make the decisions and to render the content, into the chunks and into the result. Until the transaction
+    /// ends, the sends cannot be cancelled.
     pub async fn write_profiles_and_read_facts(&mut self) -> Result<Facts, Error> {
         facts::write_profiles_and_read(&mut self.transaction, &mut self.chunks).await
     }
 
-    /// Stores the decisions of the new chunks and commits. Returns all chunks.
-    ///
-    /// # Errors
-    /// Returns an error, and stores nothing for any chunk, if the database fails.
+    /// Stores the decisions of the new chunks, all or none. Returns all chunks.
     pub async fn commit(mut self, facts: &Facts) -> Result<Vec<PlannedChunk>, Error> {
         let new: Vec<_> = self.chunks.iter().filter(|planned| planned.is_new).collect();
         write_requests(&mut self.transaction, facts, &new).await?;
@@ -216,8 +212,7 @@ async fn write_deliveries(
     Ok(())
 }
 
-/// Sets the index of the recipient in deliveries that a restore has created from their jobs. Jobs of earlier releases did not
-/// contain this index.
+/// Jobs of earlier releases, from which a restore has created deliveries, did not contain the index of the recipient.
 async fn place_restored(
     transaction: &mut Transaction<'static, Postgres>,
     rows: &[(&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
@@ -240,20 +235,19 @@ async fn place_restored(
     Ok(())
 }
 
-/// Writes channels and reasons in the form `channel:reason`, separated by commas.
+/// Form `channel:reason`, separated by commas.
 fn texts<'a>(reasons: impl Iterator<Item = (&'a Channel, Reason)>) -> String {
     let texts: Vec<_> = reasons.map(|(channel, reason)| format!("{channel}:{reason}")).collect();
     texts.join(",")
 }
 
-/// Writes the reasons of skips that the previous release cannot read.
+/// Reasons of skips that the previous release cannot read.
 fn details_of(decision: &Decision) -> Option<String> {
     let details = decision.skips.iter().filter_map(|(channel, reason)| Some((channel, reason.detail()?)));
     Some(texts(details)).filter(|details| !details.is_empty())
 }
 
-/// Parses `planned_recipient.skips`, whose elements have the form `channel:reason`. `details` has elements of the same form for
-/// reasons that the previous release cannot read.
+/// Parses elements of the form `channel:reason`. `details` has those for reasons that the previous release cannot read.
 pub(crate) fn read_skips(
     skips: &[String],
     details: Option<&[String]>,

@@ -1,5 +1,3 @@
-//! A chunk on its way through planning, with the facts and decisions that belong to it alone.
-
 use std::sync::Arc;
 
 use domain::CategoryId;
@@ -8,17 +6,17 @@ use domain::plan::Decision;
 use crate::control::template::TemplateVersion;
 use crate::sends::chunk::Chunk;
 
-/// Decisions of a chunk. Each element is the index of a recipient in the send and the decision for this recipient.
+/// Each element has the index of the recipient in the send.
 pub type Decisions = Vec<(u32, Decision)>;
 
 /// A chunk that a transaction freezes, or that a dry run plans.
 #[derive(Clone, Debug)]
 pub struct PlannedChunk {
     pub chunk: Chunk,
-    /// True if the chunk was not frozen before, and does not repeat an earlier chunk of the transaction. The caller must then make
-    /// the decisions for its recipients.
+    /// True if the chunk was not frozen before, and does not repeat an earlier chunk of the transaction. The caller must then make the
+    /// decisions for its recipients.
     pub is_new: bool,
-    /// Template version that the chunk's send is planned with; None if the send names no template or the template does not exist.
+    /// None if the send names no template or the template does not exist.
     pub template: Option<TemplateVersion>,
     pub category: Option<Arc<PlanCategory>>,
     /// Empty until the caller has made the decisions, or [`Freeze::read_stored_decisions`] has read them.
@@ -27,15 +25,12 @@ pub struct PlannedChunk {
     pub decisions: Decisions,
 }
 
-/// The properties of a category that planning uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlanCategory {
     pub id: CategoryId,
-    /// Unique in the app.
     pub identifier: String,
-    /// Display name.
     pub name: String,
-    /// True if user preferences are ignored for this category.
+    /// User preferences are ignored for a critical category.
     pub critical: bool,
 }
 
@@ -50,7 +45,7 @@ impl PlannedChunk {
         self.chunk.send.template.is_some() && self.template.is_none()
     }
 
-    /// The chunk's category, unless user preferences are ignored for it.
+    /// None if user preferences are ignored for the category.
     #[must_use]
     pub fn category_with_preferences(&self) -> Option<&PlanCategory> {
         self.category.as_deref().filter(|category| !category.critical)

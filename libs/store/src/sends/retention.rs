@@ -1,7 +1,7 @@
-//! Removal of sends that are older than the retention: their deliveries with all attempts, their plans, and their requests.
+//! Removal of sends that are older than the retention.
 //!
-//! A send is removed in steps of limited size, and its request last. If a step fails, the next round finds the send again. A step
-//! locks requests before deliveries, as every transaction does that locks both. It skips rows that another transaction has locked.
+//! A send is removed in steps of limited size, and its request last. If a step fails, the next round finds the send again. A step locks
+//! requests before deliveries, as every transaction does that locks both. It skips rows that another transaction has locked.
 
 use std::time::Duration;
 
@@ -12,7 +12,6 @@ use uuid::Uuid;
 use crate::database::instant::instant;
 use crate::{Error, Sends};
 
-/// An app that has sends older than the retention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AgedApp {
     pub app: AppId,
@@ -20,17 +19,15 @@ pub struct AgedApp {
     pub before: Timestamp,
 }
 
-/// Which sends of an app may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct Aged {
     /// Time before which the send was due: its `sendAt`, or its acceptance if it has none.
     pub before: Timestamp,
-    /// Time before which its last delivery ended and its last chunk was planned. Until then the log may still contain their events, and
-    /// a receipt may still arrive.
+    /// Time before which the send's last delivery ended and its last chunk was planned. Until then the log may still contain their events,
+    /// and a receipt may still arrive.
     pub ended_before: Timestamp,
 }
 
-/// Number of rows that a step removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RemovedRows {
     pub sends: u64,
@@ -47,8 +44,7 @@ impl RemovedRows {
 }
 
 impl Sends<'_> {
-    /// Lists the apps that have sends older than the retention. The retention is `keep`, or the app's own if that is shorter, but at
-    /// least `least`.
+    /// The retention is `keep`, or the app's own if that is shorter, but at least `least`.
     pub async fn apps_with_old_sends(
         self,
         now: Timestamp,
@@ -71,10 +67,9 @@ impl Sends<'_> {
         Ok(rows.into_iter().map(|row| AgedApp { app: AppId(row.id), before: row.at.into() }).collect())
     }
 
-    /// Looks at up to `most` sends of the app after `after`, and at fewer if they have more than `recipients` recipients together.
-    /// Returns those that may be removed, in order. A send may be removed if all its recipients are planned, all its deliveries have
-    /// ended, and no message of it waits as a timer or is parked. The second value is the last send that was looked at; None if no
-    /// further send is left.
+    /// Looks at up to `most` sends of the app after `after`, and at fewer if they have more than `recipients` recipients together. A send
+    /// may be removed if all its recipients are planned, all its deliveries have ended, and no message of it waits as a timer or is parked.
+    /// The second value is the last send that was looked at; None if no further send is left.
     pub async fn removable_sends(
         self,
         app: AppId,
@@ -116,12 +111,9 @@ impl Sends<'_> {
         Ok((removable.collect(), last))
     }
 
-    /// Removes up to `most` deliveries with their attempts, and up to `most` rows of the plans, of sends that
-    /// [`Sends::removable_sends`] returned, and the requests of which nothing else is left. The caller repeats the call until it
-    /// removes nothing. A delivery that is locked, or that is no longer ended, stays, and so does its request.
-    ///
-    /// # Errors
-    /// Returns an error and removes nothing if the database fails.
+    /// Removes up to `most` deliveries with their attempts, and up to `most` rows of the plans, of sends that [`Sends::removable_sends`]
+    /// returned, and the requests of which nothing else is left. The caller repeats the call until it removes nothing. A delivery that is
+    /// locked, or that is no longer ended, stays, and so does its request.
     pub async fn remove_sends(self, app: AppId, sends: &[SendId], most: u32) -> Result<RemovedRows, Error> {
         let sends: Vec<Uuid> = sends.iter().map(|send| send.0).collect();
         let mut transaction = self.0.begin().await?;
@@ -201,7 +193,6 @@ async fn remove_recipients(
     Ok(removed.rows_affected())
 }
 
-/// Removes the requests of which neither a delivery nor a planned recipient is left, with their plans.
 async fn remove_requests(connection: &mut PgConnection, app: AppId, sends: &[Uuid]) -> Result<u64, Error> {
     let empty = sqlx::query_scalar!(
         r#"SELECT old.send_id AS "send_id!" FROM unnest($2::uuid[]) AS old (send_id)

@@ -1,4 +1,4 @@
-//! Stored sends. The row in the table `request` contains the body of the send until the last chunk is processed.
+//! The row of a send in the table `request` contains its body until the last chunk is processed.
 
 use chrono::{DateTime, Utc};
 use domain::id::TemplateId;
@@ -21,20 +21,16 @@ pub(crate) struct NewRequest<'a> {
     pub(crate) category: Option<CategoryId>,
     pub(crate) template: Option<(TemplateId, i32)>,
     pub(crate) body: Option<&'a domain::SendRequest>,
-    /// How the ids of the send's deliveries are derived; None if the jobs in the log decide this.
+    /// None if the jobs in the log decide how ids are derived.
     pub(crate) delivery_ids: Option<DeliveryIds>,
 }
 
 impl Sends<'_> {
-    /// Stores a send to be continued later: its request row with the body, and the timer that continues the send. Leaves out
-    /// erased recipients. Safe to repeat.
+    /// Stores a send and the timer that continues it, both or neither. Leaves out erased recipients. Safe to repeat.
     ///
-    /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. If the result is false,
-    /// the caller must process the chunk before it acknowledges the message that contains the send. A process that received
-    /// the message earlier may have stopped right after it froze the chunk.
-    ///
-    /// # Errors
-    /// Returns an error, and writes neither the request nor the timer, if the database fails.
+    /// Returns true if the send waits for its timer, and false if its first chunk is already frozen. If the result is false, the caller
+    /// must process the chunk before it acknowledges the message that contains the send. A process that received the message earlier may
+    /// have stopped right after it froze the chunk.
     pub async fn schedule(self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits_together(&mut transaction).await?;
@@ -60,13 +56,11 @@ impl Sends<'_> {
     }
 }
 
-/// Returns the names of the streams that contain sends, one per lane.
 pub(crate) fn streams() -> Vec<String> {
     Lane::ALL.iter().map(|&lane| StreamName::Send(lane).to_string()).collect()
 }
 
-/// Writes request rows. If a row already exists, for instance that of a scheduled send, only its category and template
-/// version are updated.
+/// In existing rows, for instance that of a scheduled send, only the category and template version are updated.
 pub(crate) async fn write_requests(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],
@@ -78,7 +72,7 @@ pub(crate) async fn write_requests(
     Ok(())
 }
 
-/// Writes request rows that do not exist yet. Returns the number of written rows.
+/// Returns the number of written rows.
 pub(crate) async fn write_requests_if_new(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],
@@ -86,16 +80,13 @@ pub(crate) async fn write_requests_if_new(
     insert(connection, requests, Existing::Kept).await
 }
 
-/// Action for request rows that already exist.
 #[derive(Clone, Copy)]
 enum Existing {
-    /// The row stays as it is.
     Kept,
     /// The row gets the new category and template version.
     Pinned,
 }
 
-/// Inserts request rows, and returns the number of written rows.
 async fn insert(
     connection: &mut PgConnection,
     requests: &[NewRequest<'_>],

@@ -1,5 +1,3 @@
-//! Status of a request.
-
 use std::collections::BTreeMap;
 
 use domain::{AppId, Channel, Reason, SendId, Status, Timestamp};
@@ -8,14 +6,13 @@ use sqlx::types::Json;
 use crate::deliveries::parked::ParkedSend;
 use crate::{Error, Sends, sends::send};
 
-/// Summary of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSummary {
     pub accepted_at: Timestamp,
-    /// Earliest time of delivery; None if the send is not scheduled.
+    /// None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     pub recipients: i32,
-    /// The topics of the send, each with the number of its subscribers that have been planned.
+    /// Topics, each with the number of its subscribers that have been planned.
     pub topics: Vec<(String, u32)>,
     /// True if further subscribers may follow, so that `recipients` grows.
     pub expanding: bool,
@@ -24,7 +21,7 @@ pub struct RequestSummary {
     pub cancelled: bool,
     /// True if a message of the request is parked.
     pub parked: bool,
-    /// Number of (recipient, channel) pairs by channel and status.
+    /// Number of (recipient, channel) pairs.
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
 }
 
@@ -45,8 +42,7 @@ impl From<ParkedSend> for RequestSummary {
 }
 
 impl Sends<'_> {
-    /// Finds a request. Returns None if the request is unknown. A request becomes known when its first chunk is planned or
-    /// its send is scheduled or parked.
+    /// A request becomes known when its first chunk is planned or its send is scheduled or parked.
     pub async fn find_request(self, app: AppId, send: SendId) -> Result<Option<RequestSummary>, Error> {
         let row = sqlx::query!(
             r#"SELECT accepted_at, send_at, recipients, topics AS "topics: Json<Vec<(String, u32)>>", expanding,
@@ -115,7 +111,7 @@ impl Sends<'_> {
         Ok(counts)
     }
 
-    /// Returns the time at which the request was accepted. Returns None in the same cases as [`Sends::find_request`].
+    /// None in the same cases as [`Sends::find_request`].
     pub async fn find_acceptance(self, app: AppId, send: SendId) -> Result<Option<Timestamp>, Error> {
         let accepted_at = sqlx::query_scalar!(
             "SELECT accepted_at FROM request WHERE app_id = $1 AND send_id = $2",
@@ -133,7 +129,7 @@ impl Sends<'_> {
     }
 }
 
-/// Maps reasons to the status that planning sets for them. Omits reasons for which planning sets `skipped`.
+/// Statuses that planning sets for reasons, without those for which it sets `skipped`.
 pub(super) fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     let statuses = Reason::ALL.iter().map(|reason| (*reason, reason.planned_status()));
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())

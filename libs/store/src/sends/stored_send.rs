@@ -1,5 +1,3 @@
-//! Stored sends, whose chunks are planned one after another.
-
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
 use domain::structure::json_memory;
 use domain::{AppId, Expansion, SendId, Timestamp};
@@ -9,20 +7,19 @@ use sqlx::types::Json;
 use crate::sends::chunk::Chunk;
 use crate::{Error, Sends};
 
-/// A send that was read from its request row.
 #[derive(Clone, Debug)]
 pub struct StoredSend {
     pub accepted_at: Timestamp,
-    /// Body of the send; None after the last chunk was processed.
+    /// None after the last chunk was processed.
     pub send: Option<domain::SendRequest>,
     /// Approximate size of the body in memory, in bytes.
     pub size: usize,
-    /// The expansion of the requested chunk, if the chunk is frozen and its recipients are subscribers.
+    /// Expansion of the requested chunk, if the chunk is frozen and its recipients are subscribers.
     pub frozen: Option<Expansion>,
 }
 
 impl Sends<'_> {
-    /// Reads the stored send that an event `SendContinues` names. Returns None if the request does not exist.
+    /// None if the request does not exist.
     pub async fn find_stored_send(
         self,
         app: AppId,
@@ -56,8 +53,8 @@ impl Sends<'_> {
         .transpose()
     }
 
-    /// Removes the body of a send whose last chunk was processed. Keeps the body of a send with topics if an earlier chunk is not frozen:
-    /// in a restored database, that chunk may still have to be planned.
+    /// Keeps the body of a send with topics if an earlier chunk is not frozen: in a restored database, that chunk may still have to be
+    /// planned.
     pub async fn drop_body(self, app: AppId, send_id: SendId, last_chunk: u32) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE request SET body = NULL WHERE app_id = $1 AND send_id = $2 AND body IS NOT NULL

@@ -1,5 +1,3 @@
-//! Placeholder rows for apps that were created after the backup. Other restored rows refer to these apps.
-
 use std::collections::BTreeSet;
 
 use domain::AppId;
@@ -8,11 +6,8 @@ use crate::Error;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Creates rows for the apps that the database does not contain, and returns these apps. They are disabled and have no
-    /// usable credentials.
-    ///
-    /// # Errors
-    /// Returns an error and creates no row if the database fails.
+    /// Creates rows for missing apps, to which other restored rows refer, and returns these apps. They are disabled and have no usable
+    /// credentials.
     pub async fn add_apps(&mut self, apps: &BTreeSet<AppId>) -> Result<Vec<AppId>, Error> {
         let created = sqlx::query_scalar!(
             "INSERT INTO app (id, name, api_key, disabled) OVERRIDING SYSTEM VALUE

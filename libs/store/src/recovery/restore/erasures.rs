@@ -1,5 +1,3 @@
-//! Repeats the erasures that were made after the backup.
-
 use domain::event::UserErased;
 use domain::{AppId, Timestamp};
 use sqlx::Connection as _;
@@ -9,14 +7,11 @@ use crate::database::instant::instant;
 use crate::recovery::restore::Restore;
 
 impl Restore {
-    /// Erases a user again. The passes that follow every erasure remove the user's remaining data. Returns false if the
-    /// database already contains the erasure.
+    /// Erases a user again. The passes that follow every erasure remove the user's remaining data. Returns false if the database already
+    /// contains the erasure.
     ///
-    /// If the backup does not contain the user, stores the digest from the event. Sends that were accepted before the erasure
-    /// then do not create the user again.
-    ///
-    /// # Errors
-    /// Returns an error, and does not erase the user, if the database fails.
+    /// If the backup does not contain the user, stores the digest from the event. Sends that were accepted before the erasure then do not
+    /// create the user again.
     pub async fn add_erasure(
         &mut self,
         app: AppId,

@@ -1,5 +1,3 @@
-//! Restores deliveries from the jobs in the log.
-
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
@@ -12,7 +10,6 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::recovery::restore::{Restore, number};
 
-/// A job found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundJob {
     pub app: AppId,
@@ -23,19 +20,13 @@ pub struct FoundJob {
 }
 
 impl Restore {
-    /// Writes the delivery of each job, with the number of the job's attempt. The delivery becomes `sending` if a worker may
-    /// have received the job, and otherwise waits for the job. Does not change a delivery that has ended at this attempt or
-    /// is already at a later attempt. Returns the number of written deliveries.
+    /// Writes the delivery of each job, and in its request how the ids of deliveries were derived. The delivery becomes `sending` if a
+    /// worker may have received the job, and otherwise waits for the job. Does not change a delivery that has ended at this attempt or is
+    /// already at a later attempt.
     ///
-    /// If a worker may have received a job, also sets the column `calling`. The delivery then stays `sending` even if the log
-    /// contains a second copy of the job, which no worker has received. Jobs of earlier releases do not contain the index of
-    /// the recipient. In this case, the index is read from the user's row in `planned_recipient`, or set to -1 if no such row
-    /// exists.
-    ///
-    /// Also records how the ids of the deliveries were derived, in the rows of their requests.
-    ///
-    /// # Errors
-    /// Returns an error and writes no delivery if the database fails.
+    /// If a worker may have received a job, also sets the column `calling`. The delivery then stays `sending` even if the log contains a
+    /// second copy of the job, which no worker has received. Jobs of earlier releases do not contain the index of the recipient, which is
+    /// then read from `planned_recipient` or set to -1.
     pub async fn add_jobs(&mut self, jobs: &[FoundJob]) -> Result<u64, Error> {
         columns! { found in latest_jobs(jobs) =>
             app_id = found.app.0,
@@ -90,7 +81,7 @@ impl Restore {
         Ok(written.cast_unsigned())
     }
 
-    /// Records how the ids of deliveries were derived, so that their sends are planned with the same ids again.
+    /// The sends are planned with the same ids again.
     async fn keep_delivery_ids(
         &mut self,
         apps: &[i64],
@@ -113,7 +104,6 @@ impl Restore {
     }
 }
 
-/// Returns the last job of each delivery.
 fn latest_jobs(jobs: &[FoundJob]) -> Vec<&FoundJob> {
     let mut latest: BTreeMap<_, &FoundJob> = BTreeMap::new();
     for found in jobs {

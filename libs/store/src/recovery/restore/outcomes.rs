@@ -1,5 +1,3 @@
-//! Restores the states of deliveries from the log, and repeats suppressions of targets and cancellations of requests.
-
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Reason, SendId, Timestamp};
 use sqlx::Connection as _;
@@ -11,31 +9,24 @@ use crate::deliveries::cancellation;
 use crate::deliveries::suppression::{self, DeadTarget};
 use crate::recovery::restore::{Restore, number};
 
-/// Code that is stored in place of the provider's code, which the log does not contain.
+/// Stored in place of the provider's code, which the log does not contain.
 const CODE: &str = "restored";
 
-/// An outcome found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundOutcome {
     pub app: AppId,
-    /// Time of the event.
     pub at: Timestamp,
     pub settled: DeliverySettled,
 }
 
 impl Restore {
-    /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. Returns the number of changed
-    /// deliveries. If the last outcome is a retry whose timer is not in the backup and whose job is not in the log, the
-    /// delivery becomes `sending`, because a worker may have received the job.
+    /// Sets deliveries to the states in `outcomes`, which must be in the order of the log. If the last outcome is a retry whose timer is
+    /// not in the backup and whose job is not in the log, the delivery becomes `sending`, because a worker may have received the job.
     ///
-    /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer,
-    /// then one from the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies. If
-    /// several have this rank, the last one in the log applies. A delivery that has already started its next attempt does
-    /// not change. A parked delivery has not started its next attempt, although its row already contains the number of that
-    /// attempt.
-    ///
-    /// # Errors
-    /// Returns an error and changes no delivery if the database fails.
+    /// An outcome may be published more than once. An attempt may also have two outcomes: one without the provider's answer, then one from
+    /// the answer. Of the outcomes of the latest attempt, the outcome with the highest rank applies, and among these the last one in the
+    /// log. A delivery that has already started its next attempt does not change. A parked delivery has not started its next attempt,
+    /// although its row already contains the number of that attempt.
     pub async fn add_outcomes(&mut self, outcomes: &[FoundOutcome]) -> Result<u64, Error> {
         columns! { outcome in outcomes =>
             app_id = outcome.app.0,
@@ -61,12 +52,8 @@ impl Restore {
         Ok(changed.cast_unsigned())
     }
 
-    /// Suppresses targets that providers reported as dead, and removes their tokens and subscriptions. Each element
-    /// contains the delivery and the time of the suppression. Skips a token that was registered after this time. Returns
-    /// the number of new suppressions.
-    ///
-    /// # Errors
-    /// Returns an error and suppresses no target if the database fails.
+    /// Suppresses dead targets at the given times, and removes their tokens and subscriptions. Skips a token that was registered after this
+    /// time. Returns the number of new suppressions.
     pub async fn add_suppressions(&mut self, dead: &[(AppId, DeliveryId, Timestamp)]) -> Result<u64, Error> {
         let dead: Vec<_> = dead
             .iter()
@@ -78,11 +65,7 @@ impl Restore {
         Ok(suppressed.len() as u64)
     }
 
-    /// Cancels requests again, including requests whose sends are parked in the backup. Returns the number of new
-    /// cancellations.
-    ///
-    /// # Errors
-    /// Returns an error and cancels nothing if the database fails.
+    /// Includes requests whose sends are parked in the backup. Returns the number of new cancellations.
     pub async fn add_cancellations(
         &mut self,
         cancelled: &[(AppId, SendId, Timestamp)],

@@ -1,5 +1,3 @@
-//! Restores chunk plans from the log, and the users that these plans name.
-
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
@@ -18,7 +16,6 @@ use crate::sends::expansion;
 use crate::sends::plan;
 use crate::sends::planned_chunk::{Decisions, PlannedChunk};
 
-/// A planned chunk found in the log.
 #[derive(Clone, Debug)]
 pub struct FoundPlan {
     pub app: AppId,
@@ -26,12 +23,9 @@ pub struct FoundPlan {
     pub planned: ChunkPlanned,
 }
 
-/// Numbers of objects that were restored from plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredPlans {
-    /// Number of restored chunks.
     pub chunks: u64,
-    /// Number of created users.
     pub users: u64,
 }
 
@@ -39,11 +33,8 @@ pub struct RestoredPlans {
 type FoundChunk<'a> = (Chunk, &'a ChunkPlanned);
 
 impl Restore {
-    /// Freezes chunks again: stores their decisions, as found in the log. Skips a chunk if its send is unknown, the log does
-    /// not contain its decisions, or one of its jobs is missing. A skipped chunk is planned again later.
-    ///
-    /// # Errors
-    /// Returns an error and freezes no chunk if the database fails.
+    /// Freezes chunks again. Skips a chunk if its send is unknown, the log does not contain its decisions, or one of its jobs is missing. A
+    /// skipped chunk is planned again later.
     pub async fn add_plans(&mut self, plans: &[FoundPlan]) -> Result<RestoredPlans, Error> {
         let mut transaction = self.connection.begin().await?;
         let chunks = restorable(&mut transaction, plans).await?;
@@ -61,7 +52,7 @@ impl Restore {
     }
 }
 
-/// Returns the chunks that can be restored and are not frozen yet. Each chunk is in the result once.
+/// Leaves out chunks that are frozen, and repeated ones.
 async fn restorable<'a>(
     connection: &mut PgConnection,
     plans: &'a [FoundPlan],
@@ -116,8 +107,8 @@ async fn restorable<'a>(
     Ok(chunks)
 }
 
-/// Lists the recipients of a chunk for whom the log contains a decision. Each element is the recipient's index in the send,
-/// the recipient, the user, and the decision without its deliveries.
+/// Lists the recipients of a chunk for whom the log contains a decision. Each element is the recipient's index in the send, the recipient,
+/// the user, and the decision without its deliveries.
 fn decided<'a>(
     (chunk, planned): &'a FoundChunk<'_>,
 ) -> impl Iterator<Item = (u32, &'a Recipient, Option<UserNumber>, &'a Shape)> {
@@ -147,8 +138,8 @@ fn decisions(chunk: &FoundChunk<'_>) -> Decisions {
         .collect()
 }
 
-/// Creates missing users, each with the given app, number and identifier. Returns the number of created users. Does not create
-/// erased users again, but stores their digests with their erasures, so that the planning of earlier sends leaves them out.
+/// Creates missing users with the given numbers. Does not create erased users again, but stores their digests with their erasures, so that
+/// the planning of earlier sends leaves them out.
 pub(super) async fn add_users(
     connection: &mut PgConnection,
     users: &BTreeMap<(i64, i64), &str>,
@@ -180,8 +171,7 @@ pub(super) async fn add_users(
     Ok(created.cast_unsigned())
 }
 
-/// Inserts the plan rows of the chunks, and counts their subscribers. Stores the category and the template version of each chunk in its request if the
-/// request has none.
+/// Stores the category and the template version of each chunk in its request if the request has none.
 async fn freeze(connection: &mut PgConnection, chunks: &[FoundChunk<'_>]) -> Result<(), Error> {
     let template = |planned: &ChunkPlanned| planned.decided.as_ref()?.template;
     let category = |planned: &ChunkPlanned| planned.decided.as_ref()?.category;

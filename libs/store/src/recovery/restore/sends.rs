@@ -1,5 +1,3 @@
-//! Restores the requests and idempotency keys of accepted sends.
-
 use std::collections::{BTreeMap, HashSet};
 
 use sqlx::{Connection as _, PgConnection};
@@ -11,22 +9,16 @@ use crate::recovery::restore::Restore;
 use crate::sends::chunk::Chunk;
 use crate::sends::send::{self, NewRequest};
 
-/// Numbers of rows that were restored from accepted sends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RestoredSends {
-    /// Number of created requests.
     pub requests: u64,
-    /// Number of restored idempotency keys.
     pub keys: u64,
 }
 
 impl Restore {
-    /// Adds accepted sends; `accepted` contains the first chunk of each. Writes the request with its body, and the
-    /// idempotency key unless the key has expired. [`Restore::plan_open`] later removes the body if it is not needed. If the
-    /// backup contains the send as a parked message, removes this message, so that the send is planned again.
-    ///
-    /// # Errors
-    /// Returns an error and adds no send if the database fails.
+    /// Adds accepted sends; `accepted` contains the first chunk of each. Restores the idempotency key unless it has expired.
+    /// [`Restore::plan_open`] later removes the body if it is not needed. If the backup contains the send as a parked message, removes this
+    /// message, so that the send is planned again.
     pub async fn add_sends(&mut self, accepted: &[Chunk]) -> Result<RestoredSends, Error> {
         let mut seen = HashSet::with_capacity(accepted.len());
         let accepted: Vec<&Chunk> =

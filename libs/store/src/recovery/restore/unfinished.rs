@@ -1,4 +1,4 @@
-//! Unfinished sends: some of their chunks may still have to be planned, or their plans published.
+//! Sends of which some chunks may still have to be planned, or their plans published.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,22 +16,18 @@ use crate::deliveries::timer::{self, NewTimer};
 use crate::recovery::restore::{Restore, plans};
 use crate::sends::chunk::Chunk;
 
-/// A send whose body is stored.
 #[derive(Clone, Debug)]
 pub struct UnfinishedSend {
-    /// The send, with the number of its next chunk to process.
+    /// With the number of its next chunk to process.
     pub send: Chunk,
-    /// True if this chunk must be processed; false if all chunks of the send have been processed.
+    /// False if all chunks of the send have been processed.
     pub is_open: bool,
     /// True if this chunk is frozen, and further subscribers of the send's topics may follow.
     pub is_expanding: bool,
 }
 
 impl Restore {
-    /// Lists up to `limit` sends whose body is stored, in key order, starting after the key `after`.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or if a body cannot be decoded.
+    /// Lists up to `limit` sends whose body is stored, in key order.
     pub async fn unfinished(
         &mut self,
         after: Option<(AppId, SendId)>,
@@ -53,12 +49,9 @@ impl Restore {
         Ok(rows.into_iter().map(unfinished_send).collect())
     }
 
-    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. Before that, creates
-    /// missing users that have deliveries of these sends. Each gets the user number in the delivery, so that planning makes
-    /// the same decisions again. Returns the number of created users.
-    ///
-    /// # Errors
-    /// Returns an error and changes nothing if the database fails.
+    /// Sets the timers that start the next chunks, and removes the bodies that no further chunk needs. Before that, creates missing users
+    /// that have deliveries of these sends, with the user number in the delivery, so that planning makes the same decisions again. Returns
+    /// the number of created users.
     pub async fn plan_open(&mut self, sends: &[UnfinishedSend], timers: &[NewTimer]) -> Result<u64, Error> {
         let mut transaction = self.connection.begin().await?;
         let mut users = 0;
@@ -110,7 +103,7 @@ async fn add_users(connection: &mut PgConnection, send: &Chunk) -> Result<u64, E
     plans::add_users(connection, &users).await
 }
 
-/// Sets timers. Replaces timers with the same ids, which an interrupted restore may have set.
+/// Replaces timers with the same ids, which an interrupted restore may have set.
 pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer]) -> Result<(), Error> {
     sqlx::query!(
         "DELETE FROM timer WHERE id = ANY($1)",
@@ -121,7 +114,6 @@ pub(super) async fn set_timers(connection: &mut PgConnection, timers: &[NewTimer
     timer::insert(connection, timers).await
 }
 
-/// A row of `request` with a body, and the chunks of the send that are frozen.
 struct StoredRow {
     app_id: i64,
     send_id: Uuid,
@@ -130,9 +122,9 @@ struct StoredRow {
     frozen: Vec<i32>,
 }
 
-/// Determines the next chunk to process. Processing this chunk starts the chunk after it. If all chunks whose recipients the send
-/// names are frozen, the plan of the last frozen chunk may not have been published, and further subscribers of its topics may follow.
-/// The last frozen chunk is then processed again, but only if the send has several chunks or is scheduled.
+/// Determines the next chunk to process, which starts the chunk after it. If all chunks whose recipients the send names are frozen, the
+/// plan of the last one may not have been published, and further subscribers of its topics may follow. It is then processed again, but only
+/// if the send has several chunks or is scheduled.
 fn unfinished_send(row: StoredRow) -> UnfinishedSend {
     let Json(send) = row.body;
     let named = i32::try_from(send.chunks()).unwrap_or(i32::MAX);

@@ -1,5 +1,3 @@
-//! Deliveries whose outcome the log does not contain. A restore ends them as `unknown`.
-
 use domain::event::DeliverySettled;
 use domain::{AppId, DeliveryId, Envelope, Event, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
 use sqlx::Connection as _;
@@ -9,13 +7,12 @@ use crate::Error;
 use crate::deliveries::timer::NewTimer;
 use crate::recovery::restore::{Restore, unfinished};
 
-/// Maximum number of deliveries that one statement ends.
 const STEP: i64 = 500;
 
 impl Restore {
-    /// Sets deliveries to `sending` if they waited for a job at the time of the backup, because a worker may have received
-    /// the job since. [`Restore::add_jobs`] later resets the status of a delivery if no worker has received its job.
-    /// Deliveries for which the backup contains a timer do not change.
+    /// Sets deliveries to `sending` if they waited for a job at the time of the backup, because a worker may have received the job since.
+    /// [`Restore::add_jobs`] later resets the status of a delivery if no worker has received its job. Deliveries for which the backup
+    /// contains a timer do not change.
     pub async fn doubt_waiting(&mut self) -> Result<(), Error> {
         sqlx::query!(
             "UPDATE delivery d SET status = 'sending', lease_until = NULL
@@ -31,11 +28,8 @@ impl Restore {
         Ok(())
     }
 
-    /// Changes the status of all deliveries from `sending` to `unknown`, which ends them, so that no provider is called for
-    /// them again. Sets timers that publish these outcomes. Returns the number of ended deliveries.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. Deliveries that already ended stay ended.
+    /// Ends all deliveries in status `sending` as `unknown`, so that no provider is called for them again. Sets timers that publish these
+    /// outcomes. After an error, deliveries that already ended stay ended.
     pub async fn end_unknown(&mut self, now: Timestamp) -> Result<u64, Error> {
         let mut ended = 0;
         let mut after = (0_i64, Uuid::nil());
@@ -73,7 +67,6 @@ impl Restore {
     }
 }
 
-/// A row of `delivery` that was changed to `unknown`.
 struct EndedRow {
     app_id: i64,
     id: Uuid,
@@ -84,8 +77,7 @@ struct EndedRow {
     provider: Option<String>,
 }
 
-/// Builds the timer that publishes the unknown outcome of a delivery. The event has the id that it would have if a worker had
-/// published it.
+/// The event has the id that it would have if a worker had published it.
 fn event_timer(row: &EndedRow, now: Timestamp) -> Result<NewTimer, Error> {
     let channel = &row.channel;
     let app = AppId(row.app_id);

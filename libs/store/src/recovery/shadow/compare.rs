@@ -1,8 +1,7 @@
-//! Comparison of a shadow with the live tables. For each user, it compares the number of rows, a checksum over all columns, and
-//! counters that are computed again from the rows. In both sets of tables, the stored counters must equal the computed ones.
+//! Comparison of a shadow with the live tables. In both, the stored counters must equal those computed from the rows.
 //!
-//! Rows from before the retention's limit are not compared: they may be missing in the live tables, and the shadow still has
-//! them. Only the stored counters include these rows.
+//! Rows from before the retention's limit are not compared: they may be missing in the live tables, and the shadow still has them. Only the
+//! stored counters include these rows.
 
 use std::cmp::Ordering;
 
@@ -16,48 +15,44 @@ use super::difference::Difference;
 use super::{Shadow, View, difference};
 use crate::Error;
 
-/// Summary of one user's inbox. Items that the retention may have removed are only in `recounted`
-/// and `kept`.
+/// Summary of one user's inbox. Items that the retention may have removed are only in `recounted` and `kept`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inbox {
-    /// Number of compared rows, including rows of deleted items.
+    /// Includes rows of deleted items.
     pub items: i64,
     checksum: i64,
-    /// Counters computed from the compared rows.
+    /// Computed from the compared rows.
     pub compared: Counts,
-    /// Counters computed from all rows.
+    /// Computed from all rows.
     pub recounted: Counts,
     /// Stored counters; all are 0 if the user has no row of counters.
     pub kept: Counts,
 }
 
 impl Inbox {
-    /// Returns true if the stored counters are correct.
     fn is_consistent(&self) -> bool {
         self.kept == self.recounted
     }
 
-    /// Returns the counters of the items that are not compared.
     pub(super) fn not_compared(&self) -> Counts {
         self.recounted - self.compared
     }
 
-    /// Returns the values that must be equal in the live tables and in the shadow.
+    /// Values that must be equal in the live tables and in the shadow.
     fn facts(&self) -> (i64, i64, Counts) {
         (self.items, self.checksum, self.compared)
     }
 }
 
-/// Result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// Number of compared users that have a row in the live tables or in the shadow.
+    /// Compared users that have a row in the live tables or in the shadow.
     pub users: u64,
-    /// Number of compared item rows in the live tables.
+    /// Compared item rows in the live tables.
     pub items: u64,
-    /// Number of users whose inboxes differ.
+    /// Users whose inboxes differ.
     pub differing: u64,
-    /// Number of users whose erasure is not complete. They are not compared.
+    /// Users whose erasure is not complete, and who are not compared.
     pub leaving: u64,
     /// Details of the first inboxes that differ.
     pub shown: Vec<Difference>,
@@ -66,8 +61,7 @@ pub struct Comparison {
 type Line = ((AppId, UserNumber), Inbox);
 
 impl View {
-    /// Compares the inboxes of all users in this view with those of the shadow, which must be at the same stream positions.
-    /// The result contains details of the first `most` inboxes that differ.
+    /// The shadow must be at the same stream positions as this view. The result contains details of the first `most` inboxes that differ.
     pub async fn compare(&mut self, shadow: &Shadow, most: usize) -> Result<Comparison, Error> {
         let mut comparison = Comparison { leaving: self.leaving.len() as u64, ..Comparison::default() };
         let mut replay = shadow.store.pool.acquire().await?;
@@ -87,9 +81,7 @@ impl View {
 }
 
 impl Comparison {
-    /// Compares each user's inbox in the live tables with that in the shadow, and counts users, items and differences.
-    /// Returns the first `most` inboxes that differ, each with the summary from the live tables and the summary from the
-    /// shadow.
+    /// Returns the first `most` inboxes that differ, each with its live summary and its summary in the shadow.
     async fn merge(
         &mut self,
         mut live: BoxStream<'_, Result<Line, Error>>,
@@ -134,8 +126,8 @@ impl Comparison {
     }
 }
 
-/// Streams one line for each user that has a row, in key order. The checksum covers the text form of the rows, which includes
-/// every column. Rows that were created before `from` are only in the counters `recounted`.
+/// Streams one line per user, in key order. The checksum covers the text form of the rows, which includes every column. Rows that were
+/// created before `from` are only in the counters `recounted`.
 fn lines(connection: &mut PgConnection, from: Option<DateTime<Utc>>) -> BoxStream<'_, Result<Line, Error>> {
     let rows = sqlx::query_as!(
         InboxRow,
@@ -172,8 +164,7 @@ fn lines(connection: &mut PgConnection, from: Option<DateTime<Utc>>) -> BoxStrea
     Box::pin(rows.map_ok(|row| line(&row)).map_err(Error::from))
 }
 
-/// A row of [`lines`]. Counters without a prefix are computed from the compared items, the counters with the prefix `all` from all
-/// items. The stored counters have the prefix `kept`.
+/// Counters without a prefix are computed from the compared items, those with `all` from all items; `kept` marks the stored ones.
 struct InboxRow {
     app_id: i64,
     user_number: i64,

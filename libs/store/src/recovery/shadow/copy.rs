@@ -1,5 +1,3 @@
-//! Copies the inbox of a backup into a shadow, page by page.
-
 use chrono::{DateTime, Utc};
 use domain::StreamName;
 use sqlx::PgConnection;
@@ -10,10 +8,8 @@ use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 use crate::{Error, Store};
 
-/// Maximum number of rows that one statement copies.
 const PAGE: i64 = 5_000;
 
-/// A row of `inbox_item`, with its content as JSON text.
 struct Item {
     app_id: i64,
     user_number: i64,
@@ -32,8 +28,8 @@ struct Item {
 }
 
 impl Shadow {
-    /// Estimates the number of item rows in a database from PostgreSQL's statistics, because counting the rows of a large
-    /// inbox takes minutes. Returns 0 if the table has no statistics yet, for instance right after the backup was restored.
+    /// Estimates from PostgreSQL's statistics, because counting the rows of a large inbox takes minutes. Returns 0 if the table has no
+    /// statistics yet, for instance right after the backup was restored.
     pub async fn estimated_items(of: &Store) -> Result<u64, Error> {
         let items = sqlx::query_scalar!(
             r#"SELECT greatest(reltuples, 0)::bigint AS "items!" FROM pg_class WHERE oid = 'inbox_item'::regclass"#
@@ -43,11 +39,9 @@ impl Shadow {
         Ok(items.cast_unsigned())
     }
 
-    /// Copies the items of a backup, except those of erased users. Computes the counters from the copied items, and sets the
-    /// checkpoints of the partitions to `start`. Calls `on_page` with the number of rows of each page.
-    ///
-    /// # Errors
-    /// Returns an error if this database or the database with the backup fails. Some of the rows may then have been copied.
+    /// Copies the items of a backup, except those of erased users. Computes the counters from the copied items, and sets the checkpoints of
+    /// the partitions to `start`. Calls `on_page` with the number of rows of each page. After an error, some of the rows may have been
+    /// copied.
     pub async fn copy(&self, backup: &Store, start: &[u64], on_page: impl Fn(u64)) -> Result<(), Error> {
         let mut last = (i64::MIN, i64::MIN);
         loop {

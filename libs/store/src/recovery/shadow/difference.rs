@@ -1,5 +1,3 @@
-//! Details of inboxes that differ: the items, their columns and the counters.
-
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,42 +11,37 @@ use sqlx::PgConnection;
 use super::Inbox;
 use crate::Error;
 
-/// Maximum number of missing, unexpected or changed items that a difference names.
 const NAMED: usize = 10;
 
-/// Differences between a live inbox and its replay. Contains no values of items, because these are personal data.
+/// Contains no values of items, because these are personal data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     pub app: AppId,
-    /// Owner of the inbox.
     pub user: UserNumber,
     /// Items that exist only in the replay.
     pub missing: Items<ItemId>,
     /// Items that exist only in the live tables.
     pub unexpected: Items<ItemId>,
-    /// Items that exist in both, but with different values.
     pub changed: Items<ChangedItem>,
-    /// The live counters.
+    /// Live counters.
     pub kept: Counts,
     /// Counters computed from the live items.
     pub recounted: Counts,
-    /// The counters that the live inbox would have if the compared items equalled those of the replay.
+    /// Counters that the live inbox would have if the compared items equalled those of the replay.
     pub replayed: Counts,
 }
 
-/// Number of missing, unexpected or changed items, and the first ten of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Items<T> {
     pub count: u64,
-    /// The first ten items, ordered by id.
+    /// First ten items, ordered by id.
     pub first: Vec<T>,
 }
 
-/// An item that differs from its replay.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangedItem {
     pub id: ItemId,
-    /// The columns whose values differ.
+    /// Columns whose values differ.
     pub columns: Vec<String>,
 }
 
@@ -67,8 +60,7 @@ impl<T> Items<T> {
     }
 }
 
-/// Finds the differences between a user's live inbox and its replay, each given with its summary. Ignores items that were
-/// created before `from`.
+/// Ignores items that were created before `from`.
 pub(super) async fn look(
     (live, here): (&mut PgConnection, Inbox),
     (replay, there): (&mut PgConnection, Inbox),
@@ -118,7 +110,7 @@ pub(super) async fn look(
     Ok(difference)
 }
 
-/// Streams the ids and checksums of a user's items, ordered by id.
+/// Streams ids and checksums, ordered by id.
 fn rows(
     connection: &mut PgConnection,
     app: AppId,
@@ -159,7 +151,7 @@ async fn columns(
     Ok(changed.collect())
 }
 
-/// The values of a row by column, as JSON text.
+/// Values by column, as JSON text.
 type Row = BTreeMap<String, Box<RawValue>>;
 
 async fn values(connection: &mut PgConnection, app: AppId, ids: &[i64]) -> Result<BTreeMap<i64, Row>, Error> {

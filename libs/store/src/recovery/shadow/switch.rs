@@ -11,20 +11,18 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 
-/// Maximum time for which a switch waits for vacuums. It must be longer than `deadlock_timeout` (one second), after which
-/// PostgreSQL cancels an automatic vacuum that holds the lock. Readers of the live tables do not wait meanwhile.
+/// Wait for vacuums. It must be longer than `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds
+/// the lock. Readers of the live tables do not wait meanwhile.
 const VACUUMS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// Maximum time for which a switch waits for running readers of the live tables. It must be much shorter than two seconds: new
-/// readers wait for the switch, and the gateway abandons a call to the database after two seconds.
+/// Wait for running readers of the live tables. It must be much shorter than two seconds: new readers wait for the switch, and the gateway
+/// abandons a call to the database after two seconds.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '500ms'";
-/// Maximum time for which the transaction of a switch may be idle. The projection is paused during this time.
+/// The projection is paused while the transaction of a switch is idle.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";
-/// SQLSTATEs of a failure to acquire a lock: `lock_not_available`, and `deadlock_detected` if a reader has locked one table
-/// and waits for the other.
+/// `lock_not_available`, and `deadlock_detected` if a reader has locked one table and waits for the other.
 const LOCKED: [&str; 2] = ["55P03", "40P01"];
 
-/// A switch to the tables of a shadow, in an open transaction that pauses the live projection. If the value is dropped
-/// without [`Switch::commit`], the transaction is rolled back.
+/// An open transaction that pauses the live projection. If the value is dropped without [`Switch::commit`], the transaction is rolled back.
 #[derive(Debug)]
 pub struct Switch<'s> {
     transaction: Transaction<'s, Postgres>,
@@ -34,20 +32,18 @@ pub struct Switch<'s> {
     leaving: HashSet<(AppId, UserNumber)>,
 }
 
-/// Result of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchResult {
-    /// The tables of the shadow are live, and the old tables are dropped.
     Yes,
     /// Nothing was switched, because another session kept one of the tables locked for too long.
     Hindered,
 }
 
 impl Shadow {
-    /// Starts a switch. Locks the checkpoints, which pauses the live projection.
+    /// Locks the checkpoints, which pauses the live projection.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if another process keeps the checkpoints locked for too long.
+    /// Returns an error if another process keeps the checkpoints locked for too long.
     pub async fn hold(&mut self, streams: &[String]) -> Result<Switch<'_>, Error> {
         let mut transaction = self.guard.begin().await?;
         transaction.execute(IDLE_LIMIT).await?;
@@ -69,8 +65,7 @@ impl Shadow {
         Ok(Switch { transaction, shadow, version: self.version, positions, leaving })
     }
 
-    /// Vacuums and analyzes the shadow's tables, so that the planner's statistics and the visibility map exist when the
-    /// tables become live.
+    /// The planner's statistics and the visibility map then exist when the tables become live.
     pub async fn vacuum(&self) -> Result<(), Error> {
         let mut connection = self.store.pool.acquire().await?;
         connection.execute("VACUUM (ANALYZE) inbox_item").await?;
@@ -80,18 +75,17 @@ impl Shadow {
 }
 
 impl Switch<'_> {
-    /// Returns the checkpoint of each partition, at which the live projection is paused.
+    /// Checkpoints by partition, at which the live projection is paused.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         view::in_order(&self.positions, partitions)
     }
 
-    /// Drops the live tables and moves the shadow's tables into the live schema. The dead events of the replay replace the
-    /// live dead events.
+    /// The dead events of the replay replace the live dead events.
     ///
     /// # Errors
-    /// Returns [`Error::SchemaChanged`] if the schema was migrated after the shadow was created, or another error if the
-    /// database fails. If the commit itself fails, the switch may still have taken place.
+    /// Returns [`Error::SchemaChanged`] if the schema was migrated after the shadow was created. If the commit itself fails, the switch may
+    /// still have taken place.
     pub async fn commit(mut self) -> Result<SwitchResult, Error> {
         self.delete_leaving().await?;
         let Err(error) = self.replace_tables().await else {
@@ -151,8 +145,7 @@ impl Switch<'_> {
         Ok(())
     }
 
-    /// Returns an error if the schema was migrated after the shadow was created, because a migration may also change the
-    /// contents of tables.
+    /// A migration may also change the contents of tables.
     async fn check_schema(&mut self) -> Result<(), Error> {
         let version = sqlx::query_scalar!("SELECT max(version) FROM _sqlx_migrations WHERE success")
             .fetch_one(&mut *self.transaction)
@@ -160,8 +153,8 @@ impl Switch<'_> {
         if version == Some(self.version) { Ok(()) } else { Err(Error::SchemaChanged) }
     }
 
-    /// Deletes from the shadow the rows of users whose erasure is not complete. The log may not contain their erasure yet, so
-    /// the replay may have written these rows.
+    /// Deletes the rows of users whose erasure is not complete. The log may not contain their erasure yet, so the replay may have written
+    /// these rows.
     async fn delete_leaving(&self) -> Result<(), Error> {
         if self.leaving.is_empty() {
             return Ok(());

@@ -1,18 +1,15 @@
-//! Creates the tables of a shadow with the definitions of the live tables, and drops them together with their schema.
-
 use sqlx::{AssertSqlSafe, Executor, PgConnection};
 
 use super::{Purpose, Shadow};
 use crate::Error;
 
-/// The tables that the projection writes.
 const TABLES: [&str; 5] = ["inbox_item", "inbox_counter", "checkpoint", "dead_event", "message_failure"];
 
 impl Shadow {
-    /// Creates empty tables. First drops the tables of an interrupted shadow with the same purpose, if they exist.
+    /// First drops the tables of an interrupted shadow with the same purpose.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if the role may not create a schema.
+    /// Returns an error if the role may not create a schema.
     pub async fn create(&self) -> Result<(), Error> {
         let mut transaction = self.store.begin().await?;
         drop_schema(&mut transaction, self.purpose).await?;
@@ -38,10 +35,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Drops the shadow's tables.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The tables then remain until the next shadow with the same purpose is created.
+    /// After an error, the tables remain until the next shadow with the same purpose is created.
     pub async fn discard(self) -> Result<(), Error> {
         self.store.close().await;
         drop_schema(&mut *self.live.acquire().await?, self.purpose).await

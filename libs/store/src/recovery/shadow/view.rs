@@ -1,5 +1,3 @@
-//! A snapshot of the live inbox.
-
 use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
@@ -17,20 +15,19 @@ pub struct View {
     positions: HashMap<String, u64>,
     /// Users whose erasure is not complete. Their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
-    /// Items that were created before this time are not compared, because the retention may have removed them from the live
-    /// tables. None if it has never removed items.
+    /// Items that were created before this time are not compared, because the retention may have removed them from the live tables. None if
+    /// it has never removed items.
     pub(super) removed_before: Option<DateTime<Utc>>,
 }
 
 impl Shadow {
-    /// Returns, for each partition, the sequence number of the last event that the live inbox contains.
+    /// Sequence numbers of the last events that the live inbox contains, by partition.
     pub async fn live_positions(&self, partitions: u32) -> Result<Vec<u64>, Error> {
         let positions = positions(&mut *self.live.acquire().await?).await?;
         Ok(in_order(&positions, partitions))
     }
 
-    /// Opens a view of the live tables. While a view is open, PostgreSQL cannot remove dead rows, so the caller should close
-    /// it soon.
+    /// While a view is open, PostgreSQL cannot remove dead rows, so the caller should close it soon.
     pub async fn view(&self) -> Result<View, Error> {
         let mut transaction = self.live.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?;
         // The lock comes before the first query, which takes the snapshot. Otherwise a switch could replace the tables
@@ -47,7 +44,7 @@ impl Shadow {
 }
 
 impl View {
-    /// Returns, for each partition, the sequence number of the last event that the view contains.
+    /// Sequence numbers of the last events that the view contains, by partition.
     #[must_use]
     pub fn positions(&self, partitions: u32) -> Vec<u64> {
         in_order(&self.positions, partitions)
@@ -71,8 +68,8 @@ pub(super) fn in_order(positions: &HashMap<String, u64>, partitions: u32) -> Vec
     (0..partitions).map(of).collect()
 }
 
-/// Returns the users whose erasure is not complete. A comparison must skip them, because their rows may already be deleted
-/// from only one of the two sets of tables.
+/// A comparison must skip users whose erasure is not complete, because their rows may already be deleted from only one of the two sets of
+/// tables.
 pub(super) async fn leaving(connection: &mut PgConnection) -> Result<HashSet<(AppId, UserNumber)>, Error> {
     let rows = sqlx::query!("SELECT app_id, user_number FROM erased WHERE done_at IS NULL")
         .fetch_all(connection)

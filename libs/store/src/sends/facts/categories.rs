@@ -1,5 +1,3 @@
-//! Facts about the categories of sends.
-
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -12,14 +10,13 @@ use crate::database::columns::columns;
 use crate::sends::facts::Facts;
 use crate::sends::planned_chunk::{PlanCategory, PlannedChunk};
 
-/// An app and the identifier of a category.
 type CategoryKey = (i64, String);
 /// In key order, so that concurrent transactions that insert them do not deadlock.
 type CategoryKeys = BTreeSet<CategoryKey>;
 type KnownCategories = HashMap<CategoryKey, Arc<PlanCategory>>;
 
-/// Reads the categories of chunks, and creates missing categories for new chunks of sends that are not cancelled. If an app has
-/// reached its quota of categories, a missing category is not created and the chunk has no category.
+/// Creates missing categories for new chunks of sends that are not cancelled. If an app has reached its quota of categories, a missing
+/// category is not created and the chunk has no category.
 pub(super) async fn read_or_create(
     connection: &mut PgConnection,
     chunks: &mut [PlannedChunk],
@@ -39,7 +36,7 @@ pub(super) async fn read_or_create(
     Ok(())
 }
 
-/// Reads the categories of chunks. Missing categories are added only to the chunks, with the id 0.
+/// Missing categories are added only to the chunks, with the id 0.
 pub(super) async fn simulate(
     connection: &mut PgConnection,
     chunks: &mut [PlannedChunk],
@@ -56,8 +53,7 @@ fn simulated(identifier: String) -> PlanCategory {
     PlanCategory { id: CategoryId(0), name: identifier.clone(), identifier, critical: false }
 }
 
-/// Returns the category of a chunk: the category that the send names or, if it names none, the category of its template. None
-/// if neither names a category.
+/// Category that the send names, else that of its template.
 fn category_key(planned: &PlannedChunk) -> Option<CategoryKey> {
     let own = planned.chunk.send.category.as_ref();
     let identifier = own.or_else(|| planned.template.as_ref()?.category.as_ref())?;
@@ -104,7 +100,6 @@ async fn insert(connection: &mut PgConnection, missing: &CategoryKeys) -> Result
     Ok(())
 }
 
-/// Leaves out new categories that would exceed the quota of their app.
 async fn within_quota<'a>(
     connection: &mut PgConnection,
     missing: &'a CategoryKeys,

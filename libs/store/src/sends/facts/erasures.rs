@@ -1,5 +1,3 @@
-//! Recipients that were erased after their send was accepted.
-
 use sqlx::PgConnection;
 
 use crate::Error;
@@ -9,22 +7,21 @@ use crate::sends::facts::Facts;
 use crate::sends::planned_chunk::PlannedChunk;
 
 impl Facts {
-    /// Returns true if the recipient with this identifier was erased at or after the time at which the chunk's send was
-    /// accepted.
+    /// Returns true if the recipient was erased at or after the time at which the chunk's send was accepted.
     #[must_use]
     pub fn is_erased(&self, chunk: &Chunk, identifier: &str) -> bool {
         identifier.is_empty() || self.erased.holds(chunk.app, identifier, chunk.accepted_at)
     }
 
-    /// Returns a copy of the chunk without the erased recipients of its send. Returns None if no recipient was erased.
+    /// None if no recipient was erased.
     pub(crate) fn without_erased(&self, chunk: &Chunk) -> Option<Chunk> {
         let send = self.erased.without(chunk.app, chunk.accepted_at, &chunk.send)?;
         Some(Chunk { send: send.into(), ..chunk.clone() })
     }
 }
 
-/// Finds the erased recipients of the new chunks. For the first chunk of a send, checks all users that the send
-/// mentions, because the body may be stored. The transaction must already block erasures in the apps of the chunks.
+/// For the first chunk of a send, checks all users that the send mentions, because the body may be stored. The transaction must already
+/// block erasures in the apps of the chunks.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],

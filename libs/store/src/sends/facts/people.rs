@@ -1,6 +1,3 @@
-//! Facts about the users that are recipients: profiles, the channels that they turned off, web push endpoints and suppressed
-//! targets.
-
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use domain::content::Object;
@@ -19,8 +16,8 @@ use crate::sends::chunk::Chunk;
 use crate::sends::facts::Facts;
 use crate::sends::planned_chunk::PlannedChunk;
 
-/// Merges the inline profiles of new chunks into the profiles of their users, except chunks of cancelled sends. Creates missing
-/// users, except erased users. Skips an inline profile that would make the stored profile invalid, so that the chunk can still be planned.
+/// Creates missing users, except erased users. Skips an inline profile that would make the stored profile invalid, so that the chunk can
+/// still be planned.
 pub(super) async fn merge_inline_profiles(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
@@ -45,7 +42,6 @@ pub(super) async fn merge_inline_profiles(
     Ok(())
 }
 
-/// Reads the users that are recipients of the chunks. Leaves out users that do not exist.
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
@@ -74,7 +70,6 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Reads the unproven targets of the recipients for which `is_asked` returns true.
 pub(super) async fn read_unproven(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
@@ -113,8 +108,8 @@ pub(super) async fn read_unproven(
     Ok(())
 }
 
-/// Merges the inline profiles of the chunks only into `facts`, without writing to the database. Like a send, a merge ends the
-/// unproven targets of its user. Returns those that are not in the profile: endpoints of web push subscriptions.
+/// Merges the inline profiles only into `facts`. Like a send, a merge ends the unproven targets of its user. Returns those that are not in
+/// the profile: endpoints of web push subscriptions.
 pub(super) fn simulate(chunks: &[PlannedChunk], facts: &mut Facts) -> Vec<((AppId, UserNumber), Unproven)> {
     let mut ended = Vec::new();
     for PlannedChunk { chunk, .. } in chunks {
@@ -139,7 +134,6 @@ pub(super) fn simulate(chunks: &[PlannedChunk], facts: &mut Facts) -> Vec<((AppI
     ended
 }
 
-/// Removes the endpoints of ended web push subscriptions from `facts`.
 pub(super) fn end_endpoints(ended: &[((AppId, UserNumber), Unproven)], facts: &mut Facts) {
     for (user, unproven) in ended {
         if let Some(endpoints) = facts.endpoints.get_mut(user) {
@@ -148,8 +142,6 @@ pub(super) fn end_endpoints(ended: &[((AppId, UserNumber), Unproven)], facts: &m
     }
 }
 
-/// Reads the channels that users turned off for the chunks' categories. Skips critical categories, for which preferences are
-/// ignored.
 pub(super) async fn read_preferences(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
@@ -185,7 +177,6 @@ pub(super) async fn read_preferences(
     Ok(())
 }
 
-/// Reads the users' web push endpoints. Skips apps that have no enabled provider for web push.
 pub(super) async fn read_endpoints(connection: &mut PgConnection, facts: &mut Facts) -> Result<(), Error> {
     let apps =
         facts.users.iter().filter(|(app, _)| facts.provider_channels(**app).contains(&Channel::WebPush));

@@ -1,5 +1,3 @@
-//! Facts about templates: the versions that sends are planned with.
-
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use sqlx::PgConnection;
@@ -9,8 +7,7 @@ use crate::control::template::TemplateVersion;
 use crate::database::columns::columns;
 use crate::sends::planned_chunk::PlannedChunk;
 
-/// Reads the template versions of chunks. The first chunk of a send uses the newest version. The other chunks of the send use
-/// the same version as the first.
+/// The first chunk of a send uses the newest version. The other chunks of the send use the same version as the first.
 pub(super) async fn read(connection: &mut PgConnection, chunks: &mut [PlannedChunk]) -> Result<(), Error> {
     let numbered = chunks.iter().enumerate();
     let named: Vec<_> = numbered

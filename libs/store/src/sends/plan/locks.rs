@@ -1,5 +1,5 @@
-//! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out
-//! chunks whose locks another transaction holds, so that the chunks of other apps do not wait for these locks.
+//! Locks for the planning of chunks. A transaction acquires these locks before its first write. It can therefore leave out chunks whose
+//! locks another transaction holds, so that the chunks of other apps do not wait for these locks.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -11,14 +11,13 @@ use crate::sends::chunk::Chunk;
 use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
-/// Lock timeout of a transaction that plans chunks of several apps. It applies only to locks that a statement cannot skip
-/// with `SKIP LOCKED`.
+/// Lock timeout of a transaction that plans chunks of several apps, for locks that a statement cannot skip with `SKIP LOCKED`.
 const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout of a transaction whose chunks all belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
-/// An open transaction that is ready to freeze chunks. It has locked the users for whom the chunks contain inline profiles,
-/// and blocks erasures in the apps of the chunks.
+/// An open transaction that has locked the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the
+/// chunks.
 #[derive(Debug)]
 pub struct ChunkLocks(Transaction<'static, Postgres>);
 
@@ -27,13 +26,11 @@ pub struct ChunkLocks(Transaction<'static, Postgres>);
 pub struct BusyLocks {
     /// Apps in which erasures could not be blocked.
     apps: HashSet<AppId>,
-    /// Identifiers of locked users, by app.
     users: HashMap<AppId, HashSet<String>>,
 }
 
 impl Sends<'_> {
-    /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Does not
-    /// wait for locks that another transaction holds, but returns them.
+    /// Does not wait for locks that another transaction holds, but returns them.
     pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<(ChunkLocks, BusyLocks), Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, TOGETHER).await?;
@@ -44,11 +41,10 @@ impl Sends<'_> {
         Ok((ChunkLocks(transaction), BusyLocks { apps, users }))
     }
 
-    /// Locks the users for whom the chunks contain inline profiles, and blocks erasures in the apps of the chunks. Waits up
-    /// to 5 seconds for each lock.
+    /// Waits up to 5 seconds for each lock.
     ///
     /// # Errors
-    /// Returns an error if the database fails, or if a lock does not become free in time ([`Error::is_lock_timeout`]).
+    /// Returns an error if a lock does not become free in time ([`Error::is_lock_timeout`]).
     pub async fn lock_all_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
         let mut transaction = self.0.begin().await?;
         limit_waits(&mut transaction, ALONE).await?;
@@ -71,7 +67,6 @@ impl Sends<'_> {
 }
 
 impl BusyLocks {
-    /// Returns true if the chunk needs one of these locks.
     #[must_use]
     pub fn are_needed_by(&self, chunk: &Chunk) -> bool {
         let is_locked =
@@ -81,22 +76,19 @@ impl BusyLocks {
 }
 
 impl ChunkLocks {
-    /// Starts freezing chunks. The caller must leave out chunks that need [`BusyLocks`]. Inserts a row into the table `plan` for each chunk,
-    /// in key order. If a chunk already has a row, another transaction has frozen it, and its stored decisions do not
-    /// change.
+    /// The caller must leave out chunks that need [`BusyLocks`]. Inserts a row into the table `plan` for each chunk, in key order. If a
+    /// chunk already has a row, another transaction has frozen it, and its stored decisions do not change.
     pub async fn freeze(self, chunks: Vec<Chunk>) -> Result<Freeze, Error> {
         Freeze::begin(self.0, chunks).await
     }
 }
 
-/// Returns the app ids and identifiers of the users for whom a chunk contains inline profiles.
 fn written_users(chunk: &Chunk) -> impl Iterator<Item = (i64, &str)> {
     let recipients = chunk.recipients().iter().filter(|recipient| recipient.profile.is_some());
     recipients.map(|recipient| (chunk.app.0, recipient.identifier.as_str()))
 }
 
-/// Locks the users for whom the chunks contain inline profiles, except users that another transaction has locked. Returns
-/// the users that it did not lock.
+/// Locks the users for whom the chunks contain inline profiles. Returns those that another transaction has locked.
 async fn busy_users<'t>(
     connection: &mut PgConnection,
     chunks: impl Iterator<Item = &'t Chunk>,
@@ -132,7 +124,6 @@ async fn busy_users<'t>(
     Ok(busy)
 }
 
-/// Sets the lock timeout of the open transaction.
 async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
     sqlx::query_scalar!("SELECT set_config('lock_timeout', $1, true)", format!("{}ms", limit.as_millis()))
         .fetch_one(connection)

@@ -1,5 +1,3 @@
-//! Rendering failures of planned deliveries and inbox items.
-
 use domain::{AppId, Channel, Reason, SendId, Status};
 
 use super::number;
@@ -7,24 +5,19 @@ use crate::database::columns::columns;
 use crate::deliveries::ledger::{DeliveryState, StateRow};
 use crate::{Error, Sends};
 
-/// A recipient and a channel for which rendering failed after the chunk was frozen.
+/// Rendering failed after the chunk was frozen.
 #[derive(Clone, Copy, Debug)]
 pub struct RenderFailure {
     pub app: AppId,
     pub send_id: SendId,
-    /// Index of the recipient in the send.
     pub recipient_index: u32,
     pub channel: Channel,
 }
 
 impl Sends<'_> {
-    /// Records rendering failures: queued deliveries become `failed`, and inbox items are recorded as skipped. Of the
-    /// deliveries that `failures` names, returns those that failed to render, in this call or an earlier one, and those
-    /// that were cancelled. The caller must publish the outcomes of the returned deliveries, because no worker receives a
-    /// job for them.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The caller can safely repeat the call, which returns the same deliveries.
+    /// Records rendering failures. Of the deliveries that `failures` names, returns those that failed to render, in this call or an earlier
+    /// one, and those that were cancelled. The caller must publish the outcomes of the returned deliveries, because no worker receives a
+    /// job for them. Safe to repeat: the call then returns the same deliveries.
     pub async fn record_render_failures(
         self,
         failures: &[RenderFailure],

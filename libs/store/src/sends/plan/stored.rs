@@ -15,13 +15,11 @@ use crate::sends::expansion;
 use crate::sends::planned_chunk::Decisions;
 
 impl Freeze {
-    /// Reads the decisions of the chunks that were frozen earlier. If one of them was frozen for other subscribers than those that
-    /// it has here, returns its send, and leaves out the remaining chunks.
+    /// If a chunk was frozen for other subscribers than those that it has here, returns its send, and leaves out the remaining chunks.
     ///
-    /// Leaves out deliveries that a worker has already processed. Includes deliveries that were cancelled or could not be rendered
-    /// before their first attempt, because their outcomes may still be unpublished. The caller publishes a job for each of them,
-    /// and the worker that receives the job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome
-    /// instead.
+    /// Leaves out deliveries that a worker has already processed. Includes deliveries that were cancelled or could not be rendered before
+    /// their first attempt, because their outcomes may still be unpublished. The caller publishes a job for each of them, and the worker
+    /// that receives the job publishes the outcome. If rendering fails again, the dispatcher publishes the outcome instead.
     pub async fn read_stored_decisions(&mut self) -> Result<Option<SendId>, Error> {
         let Freeze { transaction, chunks } = self;
         for planned in chunks.iter_mut().filter(|planned| !planned.is_new) {
@@ -60,8 +58,8 @@ async fn stored_decisions(connection: &mut PgConnection, chunk: &Chunk) -> Resul
         .collect()
 }
 
-/// Returns true if the expansion of a chunk that was frozen earlier ended where that of `chunk` ends. Always true if the send names the
-/// recipients of the chunk.
+/// Returns true if the stored expansion of a chunk ended where that of `chunk` ends. Always true if the send names the recipients of the
+/// chunk.
 async fn has_stored_end(connection: &mut PgConnection, chunk: &Chunk) -> Result<bool, Error> {
     let Some(end) = expansion::stored(chunk) else {
         return Ok(true);
@@ -108,7 +106,6 @@ async fn waiting_deliveries(
     Ok(deliveries)
 }
 
-/// Index of the first recipient of a chunk.
 fn first_index(chunk: u32) -> i32 {
     number(chunk).saturating_mul(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
 }
