@@ -120,10 +120,7 @@ impl Erasure {
     }
 
     /// Sets the timer that publishes the erasure to the inbox, and commits. The timer must not contain the user's number, because erasing
-    /// deletes the timers that contain it.
-    ///
-    /// # Errors
-    /// After an error, the user may still have been erased. If the caller repeats the erasure, it then finds no user.
+    /// deletes the timers that contain it. After an error, the user may still have been erased; a repeated erasure then finds no user.
     pub async fn commit(mut self, timer: &NewTimer, actor: &Actor) -> Result<(), Error> {
         // The audit log contains no personal data, so it names the user by number.
         let subject = format!("user {}", self.user);

@@ -18,7 +18,7 @@ pub use outgoing::{AttemptResult, Depths, DueMessage, Pace, Settlement, Target};
 
 /// Name of the projection in the table `checkpoint` that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";
-/// For each app.
+/// Per app.
 pub const MAX_ENDPOINTS: i64 = 20;
 
 /// An endpoint without its secrets, for operators.

@@ -9,10 +9,8 @@ use crate::{Control, Error, database::audit::AuditEntry};
 
 impl Control<'_> {
     /// Sets all settings, or none, in one transaction. Returns false if the app does not exist. If the app demands proofs from now on, then
-    /// ends the targets that callers without a proof registered.
-    ///
-    /// # Errors
-    /// The settings may be set although the unproven targets of some users have not ended; repeat the call.
+    /// ends the targets that callers without a proof registered. After an error, the settings may be set although the unproven targets of
+    /// some users have not ended; repeat the call.
     pub async fn set_settings(
         self,
         app: AppId,

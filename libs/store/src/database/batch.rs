@@ -1,5 +1,3 @@
-//! Batches of queries: the queries of concurrent callers run as one SQL statement.
-
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// Usual time limit of one [`Batcher::call`], including the time that the query waits in the queue.
+/// Includes the time that the query waits in the queue.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
 
 struct Call<Q, A> {

@@ -119,8 +119,8 @@ impl Store {
         pooler::refuse_shared_sessions(&self.pool).await
     }
 
-    /// Opens a session outside the pool, whose error would be only a timeout. This error contains the server's message, such as "too many
-    /// clients".
+    /// Opens a session outside the pool, because the pool would report only a timeout. The error contains the server's message, such as
+    /// "too many clients".
     pub async fn try_connection(&self) -> Result<(), Error> {
         try_session(&self.pool.connect_options()).await
     }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::{Database, Error};
 
-/// Number of failures after which a message is parked. Failures during an outage do not count.
+/// Number of failures after which a message is parked.
 pub const MAX_FAILURES: i32 = 5;
 
 #[derive(Clone, Debug)]

@@ -81,8 +81,8 @@ impl Erasures<'_> {
         shadows::clear(&self.0.pool, &pass.users).await
     }
 
-    /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. Erasures that are at least
-    /// 15 minutes old are then marked as done, and their digests are removed. All other users get another pass, no sooner than
+    /// Ends a pass. `is_last` may be true only if the log has no unprocessed message from before the erasures. If it is true, erasures that
+    /// are at least 15 minutes old are marked as done, and their digests are removed. All other users get another pass, no sooner than
     /// `again_after` from now; after an error, all users do.
     pub async fn end_pass(self, pass: &Pass, is_last: bool, again_after: Duration) -> Result<(), Error> {
         let is_done = |user: &(AppId, UserNumber)| {

@@ -8,7 +8,6 @@ use crate::{Error, Webhooks};
 const STEP: i64 = 1_000;
 pub(super) const MAX_COUNTED: i64 = 100_000;
 
-/// A message that Tidings no longer tries to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedMessage {
     pub id: Uuid,

@@ -13,7 +13,7 @@ pub struct MissedReceipt {
 }
 
 impl Deliveries<'_> {
-    /// Returns each receipt that has waited for longer than `after` once. It still waits, in case the message is recorded later.
+    /// Returns once each receipt that has waited for longer than `after`. It still waits, in case the message is recorded later.
     pub async fn missed_receipts(self, after: Duration, most: u32) -> Result<Vec<MissedReceipt>, Error> {
         let rows = sqlx::query!(
             r#"UPDATE early_receipt SET missed_at = now() WHERE id = ANY(ARRAY(

@@ -104,7 +104,7 @@ impl Deliveries<'_> {
     }
 }
 
-/// Current profiles by user number, locked.
+/// Locks the users, and returns their profiles by number.
 async fn lock_profiles(
     connection: &mut PgConnection,
     app: AppId,

@@ -47,9 +47,9 @@ pub struct SubscribedTopic {
 }
 
 impl Directory<'_> {
-    /// Subscribes the users in `add`, and unsubscribes those in `remove`. No user may be named twice. Creates a missing topic that is not
-    /// open if `add` is not empty; otherwise returns None. Existing subscriptions keep their time, the others get the time `at`. Returns
-    /// the results in the order of `add` and then `remove`.
+    /// Subscribes the users in `add`, and unsubscribes those in `remove`. No user may be named twice. A missing topic is created, but not
+    /// open; if `add` is empty, the call returns None instead. Existing subscriptions keep their time, the others get the time `at`.
+    /// Returns the results in the order of `add` and then `remove`.
     pub async fn change_subscriptions(
         self,
         app: AppId,

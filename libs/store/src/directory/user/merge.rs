@@ -13,7 +13,7 @@ use crate::directory::user::RACES;
 use crate::directory::user::proof::{self, Unconfirmed};
 use crate::{Directory, Error};
 
-/// Maximum number of users whose profiles are in memory at once.
+/// Number of users whose profiles are in memory at once.
 const BATCH: usize = 100;
 
 /// Merged in the order of the list.

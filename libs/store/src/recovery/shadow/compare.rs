@@ -50,11 +50,9 @@ pub struct Comparison {
     pub users: u64,
     /// Compared item rows in the live tables.
     pub items: u64,
-    /// Users whose inboxes differ.
     pub differing: u64,
     /// Users whose erasure is not complete, and who are not compared.
     pub leaving: u64,
-    /// Details of the first inboxes that differ.
     pub shown: Vec<Difference>,
 }
 

@@ -11,11 +11,11 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::inbox::projection::INBOX;
 
-/// Wait for vacuums. It must be longer than `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum that holds
-/// the lock. Readers of the live tables do not wait meanwhile.
+/// Maximum wait for vacuums. It must be longer than `deadlock_timeout` (one second), after which PostgreSQL cancels an automatic vacuum
+/// that holds the lock. Readers of the live tables do not wait meanwhile.
 const VACUUMS_GIVEN: &str = "SET LOCAL lock_timeout = '1500ms'";
-/// Wait for running readers of the live tables. It must be much shorter than two seconds: new readers wait for the switch, and the gateway
-/// abandons a call to the database after two seconds.
+/// Maximum wait for running readers of the live tables. It must be much shorter than two seconds: new readers wait for the switch, and the
+/// gateway abandons a call to the database after two seconds.
 const READERS_GIVEN: &str = "SET LOCAL lock_timeout = '500ms'";
 /// The projection is paused while the transaction of a switch is idle.
 const IDLE_LIMIT: &str = "SET LOCAL idle_in_transaction_session_timeout = '30s'";

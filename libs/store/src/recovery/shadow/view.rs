@@ -13,7 +13,6 @@ use crate::inbox::projection::INBOX;
 pub struct View {
     pub(super) transaction: Transaction<'static, Postgres>,
     positions: HashMap<String, u64>,
-    /// Users whose erasure is not complete. Their rows are not compared.
     pub(super) leaving: HashSet<(AppId, UserNumber)>,
     /// Items that were created before this time are not compared, because the retention may have removed them from the live tables. None if
     /// it has never removed items.

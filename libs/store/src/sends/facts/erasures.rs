@@ -7,7 +7,6 @@ use crate::sends::facts::Facts;
 use crate::sends::planned_chunk::PlannedChunk;
 
 impl Facts {
-    /// Returns true if the recipient was erased at or after the time at which the chunk's send was accepted.
     #[must_use]
     pub fn is_erased(&self, chunk: &Chunk, identifier: &str) -> bool {
         identifier.is_empty() || self.erased.holds(chunk.app, identifier, chunk.accepted_at)

@@ -131,7 +131,6 @@ async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(
     Ok(())
 }
 
-/// Sets the short lock timeout of a transaction that processes messages of several apps.
 pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
     limit_waits(connection, TOGETHER).await
 }

@@ -1,5 +1,3 @@
-//! Chunks that were frozen earlier: the stored decisions, which do not change.
-
 use std::collections::HashMap;
 
 use domain::plan::{Decision, PlannedDelivery};
