@@ -1,5 +1,3 @@
-//! The actions that the audit log records.
-
 use crate::text_enum::text_enum;
 
 text_enum! {

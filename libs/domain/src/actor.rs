@@ -1,5 +1,3 @@
-//! The author of a change, as the audit log records it.
-
 use std::fmt;
 use std::net::IpAddr;
 
@@ -7,7 +5,6 @@ use crate::UserNumber;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// The kind of an [`Actor`].
     ActorKind {
         /// A person who signed in to the console.
         Operator = "operator",
@@ -22,14 +19,12 @@ text_enum! {
     }
 }
 
-/// The author of a change. `Display` is the text in the audit log. It contains no personal data of users.
+/// The author of a change. `Display` is the text in the audit log, which contains no personal data of users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
-    /// An operator who signed in to the console, by number.
     Operator(i64),
     /// A caller with the API secret of an app, by the IP address of the call.
     App(IpAddr),
-    /// A user of an app.
     User(UserNumber),
     /// An operator who ran a command, by the account on the machine.
     Cli(String),

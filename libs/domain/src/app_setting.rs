@@ -1,5 +1,4 @@
-//! The settings of an app. Their table declares each setting once: its column, its name, the values that it accepts, and its
-//! description in the help of commands and in `docs/app-settings.md`.
+//! The settings of an app. Their table declares each setting once, for the code, the help of commands and `docs/app-settings.md`.
 
 mod kind;
 
@@ -18,14 +17,13 @@ pub const DEFAULT_CATEGORIES: u32 = 1_000;
 pub const DEFAULT_DEVICES: u32 = 2_000_000;
 pub const DEFAULT_TOPICS: u32 = 10_000;
 pub const DEFAULT_SUBSCRIPTIONS: u32 = 10_000_000;
-/// Default of both limits of megabytes.
 pub const DEFAULT_MEGABYTES: u32 = 10_000;
 
-/// Width of the column with names and values in the help, in characters.
+/// Width in characters.
 const HELP_COLUMN: usize = 27;
 const HELP_INDENT: &str = "                             ";
 
-/// A rate per second. It has no default here, because the configuration sets it.
+/// Rate per second. The default comes from the configuration.
 const RATE: Number = Number { most: 1_000_000, unit: Unit::Count, default: None };
 const DAYS: Number = Number { most: 3_650, unit: Unit::Days, default: None };
 
@@ -33,41 +31,36 @@ const fn quota(default: Option<u32>) -> Number {
     Number { most: 1_000_000_000, unit: Unit::Count, default }
 }
 
-/// Declares the settings. Each row has the doc comment, the name of the variant, the column in the table `app` with its type,
-/// the name for operators, the kind, and the description, in which `{default}` stands for the default.
+/// Declares the settings: doc comment, variant, column of the table `app` with its type, name, kind and description, in which `{default}`
+/// stands for the default.
 macro_rules! app_settings {
     ($($(#[$doc:meta])* $variant:ident($column:ident: $value:ty) = $name:literal, $kind:expr, $text:literal;)*) => {
-        /// The settings of an app. The fields have the names of the columns.
+        /// The settings of an app. The fields have the names of the columns. None stands for the default of a setting.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub struct AppSettings { $($(#[$doc])* pub $column: $value),* }
 
-        /// A setting of an app and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
+        /// A setting and its value. `Display` uses the syntax of the command line, for instance `secure-mode=on`.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum AppSetting { $($(#[$doc])* $variant($value)),* }
 
         impl AppSetting {
-            /// Names of all settings, in order of declaration.
             pub const NAMES: &'static [&'static str] = &[$($name),*];
 
-            /// Name of the setting for operators.
             #[must_use]
             pub const fn name(&self) -> &'static str {
                 match self { $(AppSetting::$variant(_) => $name),* }
             }
 
-            /// Column of the table `app` that stores the setting.
             #[must_use]
             pub const fn column(&self) -> &'static str {
                 match self { $(AppSetting::$variant(_) => stringify!($column)),* }
             }
 
-            /// Returns the value as the column stores it.
             #[must_use]
             pub fn stored(&self) -> Value {
                 match self { $(AppSetting::$variant(value) => json!(value)),* }
             }
 
-            /// Returns the same setting with its value in `settings`.
             #[must_use]
             pub fn current(&self, settings: &AppSettings) -> AppSetting {
                 match self { $(AppSetting::$variant(_) => AppSetting::$variant(settings.$column.clone())),* }
@@ -93,7 +86,7 @@ macro_rules! app_settings {
         }
 
         impl AppSettings {
-            /// Returns all settings as members of a JSON object, named in camel case.
+            /// All settings as members of a JSON object, named in camel case.
             #[must_use]
             pub fn to_members(&self) -> Map<String, Value> {
                 let mut members = Map::new();
@@ -102,7 +95,6 @@ macro_rules! app_settings {
             }
         }
 
-        /// Returns the name, the syntax and the description of each setting, in order of declaration.
         fn rows() -> Vec<(&'static str, String, String)> {
             vec![$(($name, $kind.syntax(), described($text, $kind.default_number()))),*]
         }
@@ -122,8 +114,8 @@ app_settings! {
     /// Format in which bearer tokens name their user in the JWT claim `sub`.
     TokenSubject(token_subject: TokenSubject) = "token-subject", Word(TokenSubject::ALL),
         "form of the claim sub that names the user: user:ada, ada, or either";
-    /// If true, callers that have only the public API key may neither read nor write a user's addresses. None if it was never
-    /// set; the app's type then decides.
+    /// If true, callers that have only the public API key may neither read nor write a user's addresses. None if unset; the app's type then
+    /// decides.
     GuardAddresses(guard_addresses: Option<bool>) = "address-keys", Guard,
         "guarded: a caller with only the public API key can neither read nor write the targets of\n\
          messages: email, phoneNumber, phone, fcm, apns, and web-push subscriptions; only the call\n\
@@ -139,48 +131,36 @@ app_settings! {
     /// Requests per second; None for the configured default.
     RateLimit(rate_limit: Option<NonZeroU32>) = "rate-limit", RATE,
         "requests per second of the app's backend; also the limit of all its users together";
-    /// Sends per second in the transactional lane; None for the configured default.
     TransactionalRate(transactional_rate: Option<NonZeroU32>) = "transactional-rate", RATE,
         "sends per second outside of the bulk lane";
-    /// Maximum number of users; None for the default.
     MaxUsers(max_users: Option<NonZeroU32>) = "max-users", quota(Some(DEFAULT_USERS)),
         "users that may be created by API calls of users; {default} by default";
-    /// Maximum number of categories; None for the default.
     MaxCategories(max_categories: Option<NonZeroU32>) = "max-categories", quota(Some(DEFAULT_CATEGORIES)),
         "categories; {default} by default";
-    /// Maximum number of devices across all users; None for the default.
     MaxDevices(max_devices: Option<NonZeroU32>) = "max-devices", quota(Some(DEFAULT_DEVICES)),
         "devices of all users together; {default} by default";
-    /// Maximum number of topics; None for the default.
     MaxTopics(max_topics: Option<NonZeroU32>) = "max-topics", quota(Some(DEFAULT_TOPICS)),
         "topics; {default} by default";
-    /// Maximum number of subscriptions to all topics; None for the default.
     MaxSubscriptions(max_subscriptions: Option<NonZeroU32>) = "max-subscriptions",
         quota(Some(DEFAULT_SUBSCRIPTIONS)), "subscriptions to all topics together; {default} by default";
-    /// Megabytes of sends within 24 hours; None for the default.
     MaxSendMegabytes(max_send_megabytes: Option<NonZeroU32>) = "max-send-megabytes",
         quota(Some(DEFAULT_MEGABYTES)),
         "megabytes of accepted sends within 24 hours, without files; {default} by default, and never\n\
          more than a quarter of the event log";
-    /// Megabytes of files of sends within 24 hours; None for the default.
     MaxFileMegabytes(max_file_megabytes: Option<NonZeroU32>) = "max-file-megabytes",
         quota(Some(DEFAULT_MEGABYTES)), "megabytes of the files of sends within 24 hours; {default} by default";
-    /// Maximum number of live connections at each gateway; None for the share that the gateway gives each app.
+    /// Live connections at each gateway; None for the share that the gateway gives each app.
     RealtimeConnections(realtime_connections: Option<NonZeroU32>) = "realtime-connections", quota(None),
         "live connections at each gateway; by default the share that the gateway gives each app";
-    /// Number of days for which sends are kept, if that is shorter than the configured time; None for the configured time.
+    /// Days for which sends are kept, if that is shorter than the configured time; None for the configured time.
     KeepSends(keep_sends: Option<NonZeroU32>) = "keep-sends", DAYS,
         "days for which sends and their deliveries are kept, if that is shorter than [sends] keep;\n\
          in any case a day longer than [streams] retention and [delivery] receipt_wait";
-    /// If true, the app is disabled: all of its API calls are refused.
     Disabled(disabled: bool) = "disabled", Switch, "all calls are refused";
 }
 
 impl AppSetting {
-    /// Parses texts such as `secure-mode=on`.
-    ///
-    /// # Errors
-    /// Returns all problems. Each setting may be given only once.
+    /// Parses texts such as `secure-mode=on`, each setting at most once, and reports all problems.
     pub fn parse_all(texts: &[String]) -> Result<Vec<AppSetting>, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut settings: Vec<AppSetting> = Vec::new();
@@ -202,7 +182,6 @@ impl fmt::Display for AppSetting {
     }
 }
 
-/// Describes all settings in two columns, for the help of a command.
 #[must_use]
 pub fn help() -> String {
     let rows = rows().into_iter().map(|(name, syntax, text)| {
@@ -217,7 +196,6 @@ pub fn help() -> String {
     rows.collect()
 }
 
-/// Describes all settings as rows of a Markdown table.
 #[must_use]
 pub fn markdown() -> String {
     let rows = rows().into_iter().map(|(name, syntax, text)| {
@@ -230,7 +208,6 @@ fn described(text: &str, default: Option<u32>) -> String {
     text.replace("{default}", &default.map_or_else(String::new, |number| number.to_string()))
 }
 
-/// Joins names as in `a, b and c`.
 fn listed(names: &[&str]) -> String {
     match names {
         [] => String::new(),
@@ -239,7 +216,6 @@ fn listed(names: &[&str]) -> String {
     }
 }
 
-/// Converts a name such as `secure-mode` to `secureMode`.
 fn camel_case(name: &str) -> String {
     let mut words = name.split('-');
     let mut text = words.next().unwrap_or_default().to_owned();

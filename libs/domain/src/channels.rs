@@ -1,5 +1,3 @@
-//! Channels, and the rules for the messages and targets of each channel.
-
 pub mod allowed_senders;
 pub mod channel;
 pub mod email_address;

@@ -1,5 +1,3 @@
-//! A delivery: its status, attempts, outcomes, retries, routes, and the health of providers.
-
 pub mod breaker;
 pub mod delivery;
 pub mod health;

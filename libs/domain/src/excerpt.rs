@@ -1,5 +1,5 @@
-//! Shortening of texts. Every text that is too long is cut in the same way: between grapheme clusters, which readers see as one
-//! character (Unicode Standard Annex 29), with an ellipsis at the end.
+//! Shortening of texts: always between grapheme clusters, which readers see as one character (Unicode Standard Annex 29), with an ellipsis
+//! at the end.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 const ELLIPSIS: &str = "…";
 
-/// Cuts a text that is longer than `most` bytes and appends an ellipsis. If not even an ellipsis fits, the result is empty.
+/// `most` is in bytes. If not even an ellipsis fits, the result is empty.
 #[must_use]
 pub fn excerpt(mut text: String, most: usize) -> String {
     if text.len() > most {
@@ -22,13 +22,11 @@ pub fn excerpt(mut text: String, most: usize) -> String {
     text
 }
 
-/// Returns the end of the last grapheme cluster that ends within the first `most` bytes.
 fn boundary(text: &str, most: usize) -> usize {
     let ends = text.grapheme_indices(true).map(|(at, cluster)| at + cluster.len());
     ends.take_while(|end| *end <= most).last().unwrap_or(0)
 }
 
-/// A text that fits into a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fitted {
     pub text: String,
@@ -36,14 +34,13 @@ pub struct Fitted {
     pub cut: Option<Cut>,
 }
 
-/// Note about a text that was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// Bytes of the whole text.
+    /// Bytes.
     pub from: usize,
-    /// Bytes that were sent, with the ellipsis.
+    /// Bytes, with the ellipsis.
     pub to: usize,
-    /// Maximum size of the message, in bytes.
+    /// Bytes of the whole message.
     pub limit: usize,
 }
 
@@ -57,8 +54,7 @@ impl fmt::Display for Cut {
     }
 }
 
-/// Cuts `text` as little as possible, so that `size(text)` is at most `most` bytes. Returns None if even an empty text exceeds the
-/// limit.
+/// Cuts `text` as little as possible, so that `size(text)` is at most `most` bytes. None if even an empty text exceeds the limit.
 pub fn fitting(text: String, most: usize, size: impl Fn(&str) -> usize) -> Option<Fitted> {
     if size(&text) <= most {
         return Some(Fitted { text, cut: None });

@@ -8,19 +8,18 @@ use crate::link::{is_icon, is_link};
 use crate::problem::MAX_FIELD;
 use crate::{Problem, Timestamp};
 
-/// Deepest nesting of arrays and objects in a request.
+/// Nesting of arrays and objects in a request.
 pub const MAX_DEPTH: usize = 32;
 
 /// Largest whole number that every JSON parser represents exactly: 2^53 − 1.
 pub const MAX_SAFE_NUMBER: f64 = 9_007_199_254_740_991.0;
 
-/// Maximum length of an identifier or idempotency key, in bytes.
+/// Length of an identifier or idempotency key, in bytes.
 pub const MAX_IDENTIFIER: usize = 255;
 
 const MAX_PROBLEMS: usize = 1_000;
 
-/// An object of a request whose members are read one by one. Methods that read a member return None if the member is missing,
-/// `null` or invalid. If it is invalid, they also add a problem.
+/// Methods that read a member return None if it is missing, `null` or invalid. If it is invalid, they also add a problem.
 #[derive(Debug)]
 pub struct Fields {
     path: String,
@@ -29,7 +28,6 @@ pub struct Fields {
 
 impl Fields {
     /// Opens `value` as an object at `path`, which is empty for the body itself. An empty array is accepted as an empty object.
-    /// For any other value, adds a problem and returns None.
     pub fn open(path: &str, value: Value, problems: &mut Vec<Problem>) -> Option<Fields> {
         match value {
             Value::Object(members) => Some(Fields { path: path.to_owned(), members }),
@@ -44,24 +42,22 @@ impl Fields {
         }
     }
 
-    /// Returns the full path of member `key`.
     #[must_use]
     pub fn path(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Returns true if the member exists and is not `null`.
+    /// True if the member exists and is not `null`.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.members.get(key).is_some_and(|value| !value.is_null())
     }
 
-    /// Removes a member and returns its value, which may have any type.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.members.remove(key).filter(|value| !value.is_null())
     }
 
-    /// Reads a string of at most `max` bytes.
+    /// `max` is in bytes.
     pub fn string(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let value = self.take(key)?;
         let path = self.path(key);
@@ -80,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// Reads a single-line string of 1 to `max` bytes, without control characters.
+    /// Reads 1 to `max` bytes without control characters.
     pub fn line(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let path = self.path(key);
@@ -96,14 +92,12 @@ impl Fields {
         None
     }
 
-    /// Reads a link of at most `max` bytes that [`is_link`] accepts.
     pub fn link(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a relative link, or one of http, https, mailto or a scheme of your app";
         self.demand(key, text, is_link, demand, problems)
     }
 
-    /// Reads an icon of at most `max` bytes that [`is_icon`] accepts.
     pub fn icon(&mut self, key: &str, max: usize, problems: &mut Vec<Problem>) -> Option<String> {
         let text = self.string(key, max, problems)?;
         let demand = "must be a name, a link to an image (http, https or relative) or data:image/…";
@@ -127,7 +121,7 @@ impl Fields {
         None
     }
 
-    /// Reads an identifier: 1 to 255 bytes without control characters.
+    /// Reads 1 to 255 bytes without control characters.
     pub fn identifier(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<String> {
         let path = self.path(key);
         match self.take(key)? {
@@ -144,7 +138,6 @@ impl Fields {
         self.identifier(key, problems)
     }
 
-    /// Adds a problem if the member is missing.
     pub fn require(&self, key: &str, problems: &mut Vec<Problem>) {
         if !self.has(key) {
             let path = self.path(key);
@@ -152,18 +145,15 @@ impl Fields {
         }
     }
 
-    /// Removes the object `key` and returns it, so that the caller can read its members one by one.
     pub fn object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Fields> {
         let value = self.take(key)?;
         Fields::open(&self.path(key), value, problems)
     }
 
-    /// Reads an object and returns its members without checking them.
     pub fn free_object(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Object> {
         self.object(key, problems).map(|fields| fields.members)
     }
 
-    /// Reads an array.
     pub fn array(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
         match self.take(key)? {
             Value::Array(items) => Some(items),
@@ -175,7 +165,6 @@ impl Fields {
         }
     }
 
-    /// Reads a boolean.
     pub fn flag(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<bool> {
         let value = self.take(key)?;
         let flag = value.as_bool();
@@ -186,7 +175,7 @@ impl Fields {
         flag
     }
 
-    /// Reads a whole number; `7.0` is accepted as 7.
+    /// Accepts `7.0` as 7.
     pub fn whole_number(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<i64> {
         let value = self.take(key)?;
         let number = value.as_i64().or_else(|| whole(value.as_f64()?));
@@ -197,7 +186,6 @@ impl Fields {
         number
     }
 
-    /// Reads an RFC 3339 date-time.
     pub fn time(&mut self, key: &str, problems: &mut Vec<Problem>) -> Option<Timestamp> {
         let value = self.take(key)?;
         let time = value.as_str().and_then(Timestamp::parse);
@@ -209,19 +197,17 @@ impl Fields {
         time
     }
 
-    /// Returns the names of the members that were not read.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         self.members.keys().cloned().collect()
     }
 
-    /// Returns the members that were not read.
     #[must_use]
     pub fn rest(self) -> Object {
         self.members
     }
 
-    /// Ends reading. With `strict`, adds a problem for each member that was not read.
+    /// Reports members that were not read as problems, if `strict`.
     pub fn finish(self, strict: bool, problems: &mut Vec<Problem>) {
         if strict {
             for key in self.members.keys() {
@@ -242,7 +228,7 @@ fn whole(number: f64) -> Option<i64> {
     exact.then_some(number as i64)
 }
 
-/// Returns the identifier if it has 1 to 255 bytes without control characters. Otherwise adds a problem and returns None.
+/// Accepts 1 to 255 bytes without control characters.
 pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -> Option<String> {
     let problem = if text.is_empty() {
         Problem::new(path, "empty", format!("{path} must not be empty"))
@@ -258,8 +244,8 @@ pub fn check_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -
     None
 }
 
-/// Adds a problem for each U+0000, each number outside ±(2^53 − 1) and each value that is nested deeper than 32 levels. Stops at
-/// 1,000 problems, the most that a response lists. Without this limit, a request of a few KiB could produce millions of problems.
+/// Reports each U+0000, each number outside ±(2^53 − 1) and each value nested deeper than 32 levels. Stops at 1,000 problems, the most that
+/// a response lists; a request of a few KiB could otherwise produce millions.
 pub fn check_plain_json(path: &str, value: &Value, problems: &mut Vec<Problem>) {
     walk(path, value, 1, problems);
 }

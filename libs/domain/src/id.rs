@@ -1,5 +1,3 @@
-//! Identifiers, and functions that derive them.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -70,38 +68,35 @@ macro_rules! uuid_id {
 number_id! {
     /// An app (tenant). Only the credential of a request determines the app, never its body or path.
     AppId,
-    /// The internal number of a user: never reused and not personal data, so events may contain it.
+    /// Internal number of a user: never reused and not personal data, so events may contain it.
     UserNumber,
-    /// A notification category of an app.
     CategoryId,
-    /// A topic of an app. A topic that is created again gets another id.
+    /// A topic that is created again gets another id.
     TopicId,
-    /// A template of an app; all its versions share this id.
     TemplateId,
-    /// An inbox item; unique in the installation and below 2^53.
+    /// Unique in the installation and below 2^53.
     ItemId,
 }
 
 uuid_id! {
-    /// A send: one accepted notification request (UUIDv7). In the API, its id is named `requestId`.
+    /// UUIDv7. The API names it `requestId`.
     SendId,
-    /// A delivery: one send to one target of a recipient on one channel. The id is the idempotency key for providers.
+    /// One send to one target of a recipient on one channel. The id is the idempotency key for providers.
     DeliveryId,
 }
 
-/// How the ids of a send's deliveries are derived. If the same send is planned twice, its deliveries must get the same ids, so the
-/// database stores the derivation with the send.
+/// Derivation of the ids of a send's deliveries. If a send is planned twice, its deliveries must get the same ids, so the database stores
+/// the derivation with the send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DeliveryIds {
-    /// A UUIDv5 in the send's namespace. Releases up to 0.3 derived ids so.
+    /// A UUIDv5 in the send's namespace, as in releases up to 0.3.
     Hashed,
-    /// The first half of the send's id, then the second half of that UUIDv5. Such ids have the time order of the sends, so new rows
-    /// are neighbours in an index.
+    /// The first half of the send's id, then the second half of that UUIDv5. Such ids have the time order of the sends, so new rows are
+    /// neighbours in an index.
     TimeOrdered,
 }
 
 impl DeliveryIds {
-    /// Derives the id of a delivery.
     #[must_use]
     pub fn derive(self, send: SendId, user: UserNumber, channel: Channel, target: &str) -> DeliveryId {
         let hashed = Uuid::new_v5(&send.0, format!("{user}\n{channel}\n{target}").as_bytes());
@@ -115,13 +110,12 @@ impl DeliveryIds {
         }
     }
 
-    /// Returns how the id was derived.
     #[must_use]
     pub fn of(id: DeliveryId) -> DeliveryIds {
         if id.0.get_version_num() == 5 { DeliveryIds::Hashed } else { DeliveryIds::TimeOrdered }
     }
 
-    /// The number that the database stores.
+    /// Stored in the database.
     #[must_use]
     pub fn number(self) -> i16 {
         match self {
@@ -130,21 +124,18 @@ impl DeliveryIds {
         }
     }
 
-    /// Returns the derivation with this number.
     #[must_use]
     pub fn from_number(number: i16) -> Option<DeliveryIds> {
         [DeliveryIds::Hashed, DeliveryIds::TimeOrdered].into_iter().find(|ids| ids.number() == number)
     }
 }
 
-/// Maximum number of recipients of one inbox event; [`ItemId`]s reserve this number of indexes per event.
+/// Limit per inbox event; [`ItemId`]s reserve this number of indexes per event.
 pub const RECIPIENTS_PER_EVENT: u64 = 512;
 
 impl ItemId {
-    /// Derives an item's id from its `index` in an event and the event's sequence `seq` in `partition`.
-    ///
-    /// The same event yields the same ids at every replay. Returns None if the id would exceed the 53 bits that JSON numbers
-    /// represent exactly, or if the index is out of range.
+    /// Derives an item's id from its `index` in an event and the event's sequence `seq` in `partition`. The same event yields the same ids
+    /// at every replay. None if the id would exceed the 53 bits that JSON numbers represent exactly, or if the index is out of range.
     #[must_use]
     pub fn derive(seq: u64, partition: u32, partitions: u32, index: u32) -> Option<Self> {
         if u64::from(index) >= RECIPIENTS_PER_EVENT {
@@ -156,7 +147,7 @@ impl ItemId {
     }
 }
 
-/// Returns the inbox partition of a user: xxh3-64(`{app}\n{user number}`) modulo the number of partitions.
+/// Inbox partition of a user: xxh3-64(`{app}\n{user number}`) modulo the number of partitions.
 #[must_use]
 pub fn partition(app: AppId, user: UserNumber, partitions: u32) -> u32 {
     let hash = xxh3_64(format!("{app}\n{user}").as_bytes());

@@ -1,72 +1,59 @@
-//! The state of inbox items and its changes.
-
 pub mod fold;
 pub mod item_change;
 
 use crate::Timestamp;
 
-/// State of an inbox item, without its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ItemState {
-    /// Time when the user first saw the item; None if it was never seen or was marked unseen since.
+    /// When the user first saw the item; None if it was never seen or was marked unseen since.
     pub seen_at: Option<Timestamp>,
-    /// Time when the user read the item; None if it was never read or was marked unread since.
+    /// None if the item was never read or was marked unread since.
     pub clicked_at: Option<Timestamp>,
-    /// Time when the item was removed from the inbox, which is permanent; None if it was not removed.
+    /// Removal from the inbox is permanent.
     pub deleted_at: Option<Timestamp>,
     /// State that the app keeps with the item; None after the item was deleted.
     pub app_state: Option<String>,
-    /// Time when the user archived the item; None if it is not archived. An archived item is not snoozed.
+    /// An archived item is not snoozed.
     pub archived_at: Option<Timestamp>,
-    /// Time until which the item is snoozed; None if it is not snoozed.
     pub snoozed_until: Option<Timestamp>,
 }
 
-/// A change to one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ItemChange {
-    /// Marked seen. An item that was already seen keeps its earlier `seen_at`.
+    /// An item that was already seen keeps its earlier `seen_at`.
     Seen,
-    /// Marked unseen, which also marks the item unread.
+    /// Also marks the item unread.
     Unseen,
-    /// Marked read, which also marks the item seen.
     Read,
-    /// Marked unread.
     Unread,
-    /// Removed from the inbox.
     Deleted,
-    /// Moved to the archive, which also ends a snooze.
     Archived,
-    /// Moved from the archive to the list.
     Unarchived,
 }
 
 /// A change to every item on a user's list. Archived and snoozed items do not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllChange {
-    /// Marked seen. Items that were already seen keep their earlier `seen_at`.
+    /// Items that were already seen keep their earlier `seen_at`.
     Seen,
-    /// Marked read, which also marks the item seen.
     Read,
-    /// Removed from the inbox.
     Deleted,
 }
 
-/// The inbox counters of a user, or the difference between two states of the counters.
+/// Inbox counters of a user, or the difference between two states of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Items on the list: all that are neither archived nor snoozed.
+    /// Items that are neither archived nor snoozed.
     pub total: i64,
     /// Items on the list without `clickedAt`.
     pub unread: i64,
     /// Items on the list without `seenAt`.
     pub unseen: i64,
-    /// Items that are archived or snoozed.
     pub hidden: i64,
 }
 
 impl ItemChange {
-    /// All changes. Those before 0.5.0 come first.
+    /// Changes from before 0.5.0 come first.
     pub const ALL: [ItemChange; 7] = [
         ItemChange::Seen,
         ItemChange::Unseen,
@@ -79,8 +66,7 @@ impl ItemChange {
 }
 
 impl ItemState {
-    /// Applies a change that happened at `at`. A second application of the same change has no effect. A deleted item does not
-    /// change.
+    /// Applies a change that happened at `at`. A second application of the same change has no effect. A deleted item does not change.
     pub fn apply(&mut self, change: ItemChange, at: Timestamp) {
         if self.deleted_at.is_some() {
             return;
@@ -109,8 +95,7 @@ impl ItemState {
         }
     }
 
-    /// Ends the snooze of the item if its time is at most `due`, or in any case if `due` is None. The item is then unread and unseen.
-    /// An item that is not snoozed does not change.
+    /// Ends the snooze if its time is at most `due`, or in any case if `due` is None. The item is then unread and unseen.
     pub fn end_snooze(&mut self, due: Option<Timestamp>) {
         let is_due = |until| due.is_none_or(|due| until <= due);
         if self.snoozed_until.is_some_and(is_due) {
@@ -118,7 +103,7 @@ impl ItemState {
         }
     }
 
-    /// Returns true if the item is archived or snoozed. Lists without a filter leave such items out.
+    /// Archived or snoozed. Lists without a filter leave such items out.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
         self.archived_at.is_some() || self.snoozed_until.is_some()
@@ -128,14 +113,14 @@ impl ItemState {
         ItemState { seen_at: self.seen_at, clicked_at: self.clicked_at, ..ItemState::default() }
     }
 
-    /// Sets the state that the app keeps with the item, or removes it if None. A deleted item does not change.
+    /// A deleted item does not change.
     pub fn set_app_state(&mut self, app_state: Option<String>) {
         if self.deleted_at.is_none() {
             self.app_state = app_state;
         }
     }
 
-    /// Returns the amounts that this item adds to its user's counters.
+    /// Amounts that this item adds to its user's counters.
     #[must_use]
     pub fn counts(&self) -> Counts {
         if self.deleted_at.is_some() {
@@ -154,7 +139,7 @@ impl ItemState {
 }
 
 impl AllChange {
-    /// Returns the effect of this change on the user's counters. `changed` counts the items that the change affects.
+    /// Effect of this change on the user's counters. `changed` counts the items that the change affects.
     #[must_use]
     pub fn difference(self, changed: Counts) -> Counts {
         let removed = match self {
@@ -167,7 +152,6 @@ impl AllChange {
 }
 
 impl Counts {
-    /// Returns the number of items that `change` affects.
     #[must_use]
     pub fn changed_by(self, change: AllChange) -> i64 {
         match change {

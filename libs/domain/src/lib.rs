@@ -1,7 +1,5 @@
-//! The domain logic of Tidings: events, identifiers, validation, planning, outcomes, retry schedules.
-//!
-//! This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time and random numbers
-//! as arguments, so that every decision can be tested and replayed.
+//! The domain logic of Tidings. This crate does no I/O, awaits nothing, and reads neither a clock nor random numbers: callers pass the time
+//! and random numbers as arguments, so that every decision can be tested and replayed.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod action;

@@ -1,5 +1,3 @@
-//! The roles of operators.
-
 use crate::text_enum::text_enum;
 
 text_enum! {

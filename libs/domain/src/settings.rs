@@ -1,5 +1,4 @@
-//! Reads the settings of a provider and reports every problem at once. The problems never quote a value, because it may be a
-//! secret.
+//! Reads the settings of a provider and reports every problem at once. The problems never quote a value, because it may be a secret.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -10,13 +9,11 @@ use url::{Host, Url};
 use crate::Problem;
 use crate::fields::Fields;
 
-/// Longest text of a member, in bytes.
+/// Length in bytes.
 const LONGEST: usize = 4_096;
-/// Longest multi-line text, such as certificates in PEM format, in bytes.
+/// Multi-line text, such as certificates in PEM format, in bytes.
 const LONGEST_LINES: usize = 262_144;
 
-/// Reader of settings: the members of an object, and the problems found so far.
-///
 /// Members that are null or blank texts count as missing.
 #[derive(Debug)]
 pub struct SettingsReader {
@@ -25,10 +22,7 @@ pub struct SettingsReader {
 }
 
 impl SettingsReader {
-    /// Opens settings for reading.
-    ///
-    /// # Errors
-    /// Returns a problem if the settings are not an object.
+    /// Fails if the settings are not an object.
     pub fn open(settings: &Value) -> Result<SettingsReader, Vec<Problem>> {
         SettingsReader::open_at("settings", settings.clone())
     }
@@ -43,30 +37,27 @@ impl SettingsReader {
         }
     }
 
-    /// Returns the members and the list of problems, for functions that also read request bodies.
+    /// Lends the parts to functions that also read request bodies.
     pub fn fields(&mut self) -> (&mut Fields, &mut Vec<Problem>) {
         (&mut self.fields, &mut self.problems)
     }
 
-    /// Reports a problem with a member.
     pub fn problem(&mut self, member: &str, code: &'static str, says: &str) {
         let path = self.fields.path(member);
         self.problems.push(Problem::new(&path, code, format!("{path} {says}")));
     }
 
-    /// Returns true if no problem has been found so far.
     #[must_use]
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }
 
-    /// Returns true if the member exists and is not null.
     #[must_use]
     pub fn has(&self, member: &str) -> bool {
         self.fields.has(member)
     }
 
-    /// Reads a text without control characters.
+    /// Control characters are refused.
     pub fn text(&mut self, member: &str) -> Option<String> {
         let text = self.fields.string(member, LONGEST, &mut self.problems)?;
         if text.chars().any(char::is_control) {
@@ -76,13 +67,12 @@ impl SettingsReader {
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// Reads a text that may have line breaks.
+    /// Line breaks are allowed.
     pub fn lines(&mut self, member: &str) -> Option<String> {
         let text = self.fields.string(member, LONGEST_LINES, &mut self.problems)?;
         (!text.trim().is_empty()).then_some(text)
     }
 
-    /// Reads a member with `read`, and reports a problem if it is missing.
     pub fn required_as<T>(
         &mut self,
         member: &str,
@@ -96,12 +86,10 @@ impl SettingsReader {
         value
     }
 
-    /// Reads a required text without control characters.
     pub fn required(&mut self, member: &str) -> Option<String> {
         self.required_as(member, SettingsReader::text)
     }
 
-    /// Reads a member of any type.
     pub fn take(&mut self, member: &str) -> Option<Value> {
         self.fields.take(member)
     }
@@ -118,7 +106,6 @@ impl SettingsReader {
         url
     }
 
-    /// Reads one of the known words.
     pub fn choice<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
         let text = self.text(member)?;
         let found = known.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -129,14 +116,13 @@ impl SettingsReader {
         found
     }
 
-    /// Reads one of the known words. A missing member means the first word.
+    /// A missing member means the first word.
     pub fn choice_or_first<T: Copy>(&mut self, member: &str, known: &[(&str, T)]) -> Option<T> {
         let problems = self.problems.len();
         let chosen = self.choice(member, known);
         chosen.or_else(|| known.first().filter(|_| self.problems.len() == problems).map(|(_, value)| *value))
     }
 
-    /// Reads a whole number within `range`.
     pub fn number(&mut self, member: &str, range: RangeInclusive<i64>) -> Option<i64> {
         let number = self.fields.whole_number(member, &mut self.problems)?;
         if !range.contains(&number) {
@@ -147,12 +133,10 @@ impl SettingsReader {
         Some(number)
     }
 
-    /// Reads a whole number within `range`; `default` if the member is missing.
     pub fn number_or(&mut self, member: &str, default: i64, range: RangeInclusive<i64>) -> Option<i64> {
         if self.has(member) { self.number(member, range) } else { Some(default) }
     }
 
-    /// Reads a boolean; `default` if the member is missing.
     pub fn flag(&mut self, member: &str, default: bool) -> bool {
         self.fields.flag(member, &mut self.problems).unwrap_or(default)
     }
@@ -180,12 +164,10 @@ impl SettingsReader {
         texts
     }
 
-    /// Reads an array.
     pub fn list(&mut self, member: &str) -> Vec<Value> {
         self.fields.array(member, &mut self.problems).unwrap_or_default()
     }
 
-    /// Reads the object under this key with `read`.
     pub fn object<T>(
         &mut self,
         member: &str,
@@ -200,9 +182,6 @@ impl SettingsReader {
     }
 
     /// Returns the settings if there is no problem and no unknown member.
-    ///
-    /// # Errors
-    /// Returns every problem if there is any.
     pub fn finish<T>(mut self, settings: Option<T>) -> Result<T, Vec<Problem>> {
         for member in self.fields.keys() {
             self.problem(&member, "unknown_member", "is not known");

@@ -1,5 +1,3 @@
-//! Signature algorithms for the bearer tokens of an app's users.
-
 use crate::text_enum::text_enum;
 
 text_enum! {

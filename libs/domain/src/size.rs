@@ -1,11 +1,8 @@
-//! Length of values as JSON text.
-
 use std::io;
 
 use serde::Serialize;
 
-/// Returns the length of `value` as JSON text in bytes, without allocating the text; `usize::MAX` if it cannot be
-/// serialized.
+/// Length as JSON text in bytes, without allocating the text; `usize::MAX` if `value` cannot be serialized.
 pub fn json_size(value: &impl Serialize) -> usize {
     let mut count = Count(0);
     match serde_json::to_writer(&mut count, value) {

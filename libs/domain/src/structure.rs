@@ -1,24 +1,20 @@
-//! Estimates the memory that a JSON text needs when parsed. `[{"":0},…]` needs many times its length, but a long string does not.
+//! Estimates the memory that a JSON text needs when parsed: `[{"":0},…]` needs many times its length, a long string does not.
 
 /// Estimated bytes of an object with few members: one node of its B-tree.
 const CONTAINER: usize = 640;
 /// Estimated bytes of each value after the first in its container, including the spare capacity of an array.
 const VALUE: usize = 64;
 
-/// Structure of a JSON text, without the contents of its strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// Number of bytes outside of strings. The quotes of a string count as outside.
+    /// Bytes outside of strings; quotes count as outside.
     pub outside: usize,
-    /// Number of objects and arrays.
     pub containers: usize,
-    /// Number of commas.
     pub separators: usize,
 }
 
 impl Structure {
-    /// Counts the containers, the separators and the bytes outside strings of a JSON text in one pass, without recursion or
-    /// allocation.
+    /// One pass, without recursion or allocation.
     #[must_use]
     pub fn of(text: &[u8]) -> Structure {
         let mut structure = Structure { outside: 0, containers: 0, separators: 0 };
@@ -35,7 +31,7 @@ impl Structure {
         structure
     }
 
-    /// Estimates the bytes of the parsed value, in addition to its text.
+    /// Estimated bytes of the parsed value, in addition to its text.
     #[must_use]
     pub fn memory(self) -> usize {
         // In valid JSON, at least one other byte precedes each comma, so at most half of the bytes are commas.
@@ -43,13 +39,13 @@ impl Structure {
     }
 }
 
-/// Estimates the bytes of a JSON text and its parsed value together.
+/// Estimated bytes of a JSON text and its parsed value together.
 #[must_use]
 pub fn json_memory(text: &[u8]) -> usize {
     text.len() + Structure::of(text).memory()
 }
 
-/// Skips the rest of a string after its opening quote; returns false if the closing quote is missing.
+/// Starts after the opening quote; returns false if the closing quote is missing.
 fn skip_text<'a>(rest: &mut impl Iterator<Item = &'a u8>) -> bool {
     while let Some(&byte) = rest.next() {
         match byte {

@@ -6,10 +6,8 @@ macro_rules! text_enum {
         pub enum $name { $($(#[$variant_meta])* $variant),+ }
 
         impl $name {
-            /// All values, in order of declaration.
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// The text of the value on the wire and in rows.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }

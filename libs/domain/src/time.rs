@@ -7,7 +7,6 @@ use std::time::Duration;
 use chrono::{DateTime, Datelike, SecondsFormat, Timelike, Utc};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Nanoseconds of a second.
 const NANOSECONDS: u32 = 1_000_000_000;
 
 /// Milliseconds since the Unix epoch, serialized as RFC 3339 in UTC with three decimals.
@@ -15,20 +14,18 @@ const NANOSECONDS: u32 = 1_000_000_000;
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// Creates the instant `millis` milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
     #[must_use]
     pub const fn millis(self) -> i64 {
         self.0
     }
 
-    /// Parses an RFC 3339 date-time with any offset, and drops digits beyond milliseconds. Returns None if the text is invalid.
-    /// A leap second is the second after 23:59:59 UTC on the last day of a month (RFC 3339, section 5.7).
+    /// Parses an RFC 3339 date-time with any offset, and drops digits beyond milliseconds. A leap second is the second after 23:59:59 UTC
+    /// on the last day of a month (RFC 3339, section 5.7).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let time = DateTime::parse_from_rfc3339(text).ok()?.with_timezone(&Utc);
@@ -37,14 +34,13 @@ impl Timestamp {
         (!is_leap_second || ends_month(&time)).then(|| time.into())
     }
 
-    /// Returns the time from `earlier` to this instant; zero if `earlier` is later.
+    /// Zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Timestamp) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 }
 
-/// Returns true if the time is in the last second of a month.
 fn ends_month(time: &DateTime<Utc>) -> bool {
     let is_last_second = (time.hour(), time.minute(), time.second()) == (23, 59, 59);
     let next_day = time.date_naive().succ_opt();

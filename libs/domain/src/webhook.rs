@@ -1,28 +1,21 @@
-//! Events of status webhooks.
-
 use crate::Status;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// An event that a webhook reports to an app's backend.
     WebhookEvent {
-        /// A provider accepted the message of a delivery.
         DeliverySent = "delivery.sent",
-        /// A receipt confirms that the message of a delivery arrived.
         DeliveryDelivered = "delivery.delivered",
-        /// A delivery ended without being sent. The status of the delivery shows the cause.
+        /// Ended without being sent. The status of the delivery shows the cause.
         DeliveryFailed = "delivery.failed",
         /// A target is dead and is no longer used.
         DeliverySuppressed = "delivery.suppressed",
-        /// A user read an inbox item.
         NotificationRead = "notification.read",
     }
 }
 
 impl WebhookEvent {
-    /// Returns the event for a delivery with this status; None if the delivery is still in progress. Every delivery that ended
-    /// without being sent counts as failed: it was refused, expired, cancelled or skipped, or its outcome is unknown. A parked
-    /// delivery counts as failed too, although a redrive may still send it.
+    /// None if the delivery is still in progress. Every delivery that ended without being sent counts as failed, as does a parked one,
+    /// although a redrive may still send it.
     #[must_use]
     pub fn of_status(status: Status) -> Option<WebhookEvent> {
         match status {

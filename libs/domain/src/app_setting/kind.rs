@@ -1,5 +1,3 @@
-//! Kinds of settings: which texts they accept, and which values these are.
-
 use std::fmt::Display;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -10,23 +8,17 @@ use url::Url;
 
 use crate::Problem;
 
-/// Maximum number of origins in a list.
 const MOST_ORIGINS: usize = 100;
 
-/// A kind of setting.
 pub(super) trait Kind {
     type Value;
 
-    /// Syntax of the accepted texts, for the help of commands, such as `on|off`.
     fn syntax(&self) -> String;
 
-    /// Parses a text. If it is not valid, adds problems that name the setting.
     fn parse(&self, name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Self::Value>;
 
-    /// Returns the text that parses to the value.
     fn show(&self, value: &Self::Value) -> String;
 
-    /// Returns the value as a member of a JSON object.
     fn member(&self, value: &Self::Value) -> Value
     where
         Self::Value: Serialize,
@@ -34,18 +26,16 @@ pub(super) trait Kind {
         json!(value)
     }
 
-    /// Returns the value that applies if nothing is set; None if the configuration decides.
+    /// The value that applies if nothing is set; None if the configuration decides.
     fn default_number(&self) -> Option<u32> {
         None
     }
 }
 
-/// Adds the problem of a text that the setting does not accept.
 fn refuse(name: &str, expected: &str, problems: &mut Vec<Problem>) {
     problems.push(Problem::new(name, "unknown_value", format!("{name} must be {expected}")));
 }
 
-/// On or off.
 pub(super) struct Switch;
 
 impl Kind for Switch {
@@ -71,7 +61,7 @@ impl Kind for Switch {
     }
 }
 
-/// Open or guarded; guarded is true.
+/// Setting whose value is true for `guarded`.
 pub(super) struct Guard;
 
 impl Kind for Guard {
@@ -155,7 +145,6 @@ impl Kind for Number {
     }
 }
 
-/// One of the words of an enum.
 pub(super) struct Word<T: 'static>(pub(super) &'static [T]);
 
 impl<T: Display + FromStr> Kind for Word<T> {

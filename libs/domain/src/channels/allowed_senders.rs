@@ -1,10 +1,8 @@
-//! Senders that the settings of an email provider allow a send to set.
-
 use serde_json::Value;
 
 use crate::{EmailAddress, email_address};
 
-/// Senders that a send may set, according to `allowedFrom` in the provider's settings.
+/// Senders that a send may set, according to `allowedFrom` in the settings of an email provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSenders {
     /// None if `allowedFrom` is absent. A send may then set any address in the domain of the provider's sender.
@@ -14,7 +12,6 @@ pub struct AllowedSenders {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum AllowedSender {
     Any,
-    /// A domain in lower case, as A-labels.
     Domain(String),
     Address(EmailAddress),
 }
@@ -28,7 +25,6 @@ impl AllowedSenders {
         Some(AllowedSenders { listed: Some(listed?) })
     }
 
-    /// Returns true if a provider whose own sender is `own` accepts the sender `from`.
     #[must_use]
     pub fn allows(&self, own: &EmailAddress, from: &EmailAddress) -> bool {
         let Some(listed) = &self.listed else { return from.domain() == own.domain() };
@@ -54,8 +50,8 @@ impl AllowedSender {
     }
 }
 
-/// Returns true unless the settings of an email provider show that it refuses this sender. Settings that cannot be read show
-/// nothing: the worker pauses their provider.
+/// Returns true unless the settings of an email provider show that it refuses this sender. Unreadable settings show nothing: the worker
+/// pauses their provider.
 #[must_use]
 pub fn may_send_as(settings: &Value, from: &EmailAddress) -> bool {
     let own = settings.get("from").and_then(Value::as_str).and_then(|own| EmailAddress::parse(own).ok());

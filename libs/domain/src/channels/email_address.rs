@@ -1,5 +1,4 @@
-//! Email addresses: mailboxes of RFC 5321 (section 4.1.2), with the internationalised local parts of RFC 6531 (section 3.3) and
-//! domains of UTS 46.
+//! Email addresses: mailboxes of RFC 5321 (section 4.1.2), with local parts of RFC 6531 (section 3.3) and domains of UTS 46.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,18 +15,15 @@ pub const MAX_ADDRESS: usize = 254;
 
 /// An address that an envelope and a header can hold.
 ///
-/// Two addresses are equal if they name the same mailbox: they may differ in case, in the Unicode form of the local part, in
-/// quotes that change nothing, and in the notation of the domain (`bücher.example`, `xn--bcher-kva.example`). The local part is
-/// sent as given, and the domain in lower case as A-labels.
+/// Two addresses are equal if they name the same mailbox: case, Unicode form, needless quotes and the notation of the domain do not matter.
+/// The local part is sent as given, and the domain in lower case as A-labels.
 #[derive(Clone, Debug)]
 pub struct EmailAddress {
     text: String,
-    /// Position of the `@`.
     at: usize,
     key: String,
 }
 
-/// Reason why a text is not an address that Tidings sends to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressProblem {
     #[error("must be an email address such as ada@example.com")]
@@ -49,11 +45,8 @@ pub enum AddressProblem {
 }
 
 impl EmailAddress {
-    /// Parses an address. White space around it is ignored.
-    ///
-    /// # Errors
-    /// Returns the reason if the text is not an address that Tidings sends to. Address literals such as `a@[127.0.0.1]` are valid
-    /// in RFC 5321 but refused, because they let the author of an address choose the host that a relay connects to.
+    /// Parses an address, ignoring white space around it. Address literals such as `a@[127.0.0.1]` are valid in RFC 5321 but refused,
+    /// because they let the author of an address choose the host that a relay connects to.
     pub fn parse(text: &str) -> Result<EmailAddress, AddressProblem> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         if text.ends_with('>') {
@@ -70,32 +63,30 @@ impl EmailAddress {
         Ok(EmailAddress { at: local.len(), text, key })
     }
 
-    /// The address as an envelope holds it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The part before the `@`, with quotes if it needs them.
+    /// Contains quotes if it needs them.
     #[must_use]
     pub fn local_part(&self) -> &str {
         self.text.get(..self.at).unwrap_or_default()
     }
 
-    /// The domain, in lower case and as A-labels (RFC 5890).
+    /// Lower case, as A-labels (RFC 5890).
     #[must_use]
     pub fn domain(&self) -> &str {
         self.text.get(self.at + 1..).unwrap_or_default()
     }
 
-    /// The form that all spellings of the same mailbox have in common. For comparisons only; it may not be sent to.
+    /// The form that all spellings of the same mailbox share, for comparisons only; it may not be sent to.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Returns the address with its domain in Unicode, if the domain has another form there. Rows of releases up to 0.5 may
-    /// contain this form.
+    /// Returns the address with its domain in Unicode, if that differs. Rows of releases up to 0.5 may contain this form.
     #[must_use]
     pub fn with_unicode_domain(&self) -> Option<String> {
         if !self.domain().contains("xn--") {
@@ -134,10 +125,6 @@ impl FromStr for EmailAddress {
     }
 }
 
-/// Reads a domain, and returns it in lower case as A-labels.
-///
-/// # Errors
-/// Returns the reason if the text is not a domain name.
 pub fn read_domain(text: &str) -> Result<String, AddressProblem> {
     if text.starts_with('[') {
         return Err(AddressProblem::Literal);
@@ -153,7 +140,7 @@ pub fn read_domain(text: &str) -> Result<String, AddressProblem> {
     Ok(ascii.into_owned())
 }
 
-/// Reads the part before the `@`. Removes quotes that it does not need (RFC 5321, section 4.1.2).
+/// Removes quotes that the local part does not need (RFC 5321, section 4.1.2).
 fn read_local_part(text: &str) -> Result<String, AddressProblem> {
     if text.is_empty() {
         return Err(AddressProblem::LocalPartLength);
@@ -178,12 +165,12 @@ fn is_atom_character(c: char) -> bool {
     c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c) || is_beyond_ascii(c)
 }
 
-/// Returns true for characters beyond ASCII that RFC 6531 allows, except white space and control characters.
+/// Returns true for the characters beyond ASCII that RFC 6531 allows in a local part, except white space and control characters.
 fn is_beyond_ascii(c: char) -> bool {
     !c.is_ascii() && !c.is_control() && !c.is_whitespace()
 }
 
-/// Returns the content of a quoted string whose first quote has been removed. None if it is malformed.
+/// `text` lacks its opening quote already.
 fn unquoted(text: &str) -> Option<String> {
     let is_plain = |c: char| matches!(c, ' '..='~') || is_beyond_ascii(c);
     let mut content = String::with_capacity(text.len());
@@ -211,7 +198,7 @@ fn quoted_string(content: &str) -> String {
     text
 }
 
-/// Folds case and Unicode forms. The result folds to itself.
+/// The result folds to itself.
 fn folded(local: &str) -> String {
     if local.is_ascii() {
         return local.to_ascii_lowercase();

@@ -1,11 +1,9 @@
-//! Checks the names of headers that a send adds to an email.
-
-/// Longest name of a header, in bytes.
+/// Length in bytes.
 pub const MAX_HEADER_NAME: usize = 76;
-/// Longest line of an email, in bytes, without its end.
+/// Longest line of an email, in bytes, without its end (RFC 5322, section 2.1.1).
 const MAX_LINE: usize = 998;
 
-/// Lower-case names of the headers that only Tidings or mail servers may write.
+/// Headers that only Tidings or mail servers may write, in lower case.
 const OWNED: [&str; 26] = [
     "apparently-to",
     "arc-authentication-results",
@@ -34,10 +32,9 @@ const OWNED: [&str; 26] = [
     "x-envelope-to",
     "x-original-to",
 ];
-/// Prefixes of further header names that only Tidings or mail servers may write.
 const OWNED_PREFIXES: [&str; 2] = ["content-", "resent-"];
-/// Prefixes of the names of several words that a send may use, in lower case. Apart from `x-app-`, which is for the app's own headers,
-/// standards or mail programs define them, and no relay acts on them.
+/// Prefixes in lower case. Apart from `x-app-`, which is for the app's own headers, standards or mail programs define them, and no relay
+/// acts on them.
 const OPEN_PREFIXES: [&str; 18] = [
     "accept-language",
     "archived-at",
@@ -59,12 +56,10 @@ const OPEN_PREFIXES: [&str; 18] = [
     "x-google-original-",
 ];
 
-/// Reason why a send must not add a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The name is empty or too long, contains characters other than letters, digits and hyphens, or starts with a hyphen.
+    /// Empty or too long, with characters other than letters, digits and hyphens, or with a leading hyphen.
     NoName,
-    /// Only Tidings or mail servers may write the header.
     Owned,
     /// A relay could act on the header, for example add recipients or delay the email.
     Relay,
@@ -72,9 +67,8 @@ pub enum Refusal {
 
 /// Returns the reason why a send must not add a header of this name, or None if it may.
 ///
-/// Tidings allows fewer names than RFC 5322, section 3.6.8. For example, it refuses a leading dot. An SMTP client must double a
-/// dot at the start of a line, because the server removes one (RFC 5321, section 4.5.2). If a client forgot this, the server
-/// would read `.From` as the header `From`.
+/// Tidings allows fewer names than RFC 5322, section 3.6.8. It refuses a leading dot, for example: an SMTP client that forgot to double it
+/// (RFC 5321, section 4.5.2) would turn `.From` into the header `From`.
 #[must_use]
 pub fn refusal(name: &str) -> Option<Refusal> {
     let is_name = (1..=MAX_HEADER_NAME).contains(&name.len())
@@ -91,15 +85,14 @@ pub fn refusal(name: &str) -> Option<Refusal> {
     (is_of_relay(&lower) && !begins_with_one_of(&OPEN_PREFIXES)).then_some(Refusal::Relay)
 }
 
-/// Returns true if a name looks like those with which relays take commands. There are too many relays to list their names, but
-/// the names have a common form: several words of which one is the relay's (`x-postal-tag`), or a word with `api` at an end
-/// (`x-smtpapi`, `x-apiheader`). `name` is in lower case.
+/// Returns true if a name, in lower case, looks like those with which relays take commands. There are too many relays to list their names,
+/// but these have a common form: several words of which one is the relay's (`x-postal-tag`), or a word with `api` at an end (`x-smtpapi`).
 fn is_of_relay(name: &str) -> bool {
     let word = name.strip_prefix("x-").unwrap_or(name);
     word.contains('-') || word.starts_with("api") || word.ends_with("api") || word.starts_with("smtpapi")
 }
 
-/// Returns true if a header fits on one line, so that it never has to be folded within a word (RFC 5322, section 2.1.1).
+/// Returns true if a header never has to be folded within a word (RFC 5322, section 2.1.1).
 #[must_use]
 pub fn fits_on_a_line(name: &str, value: &str) -> bool {
     name.len() + ": ".len() + value.len() <= MAX_LINE

@@ -1,5 +1,3 @@
-//! Mobile push: the options of a send, and the messages to FCM and APNs.
-
 pub mod apns;
 pub mod apns_payload;
 pub mod data;
@@ -17,12 +15,10 @@ use crate::overrides::PushOverride;
 use crate::{Answer, DeliveryId, Problem, Timestamp};
 use message::Message;
 
-/// Location of the options in a request.
 pub const PATH: &str = "override.channel.mobilePush";
-/// Push services, which are also the kinds of providers.
+/// Push services; also the kinds of providers.
 pub const SERVICES: [&str; 2] = ["apns", "fcm"];
 
-/// Checks `override.channel.mobilePush`, whose location is `path`.
 pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
     let before = problems.len();
     options::MobilePushOptions::parse(push.options.clone(), path, problems);
@@ -47,8 +43,7 @@ pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Returns the worker's answer if a message is too large for a push service even without a body. Cutting the body, which the
-/// worker does, cannot help then.
+/// Returns the worker's answer if a message is too large for a push service even without a body, so that cutting the body cannot help.
 #[must_use]
 pub fn too_large(content: &PushContent, service: &str) -> Option<Answer> {
     // The size does not depend on the time or on the value of the id.

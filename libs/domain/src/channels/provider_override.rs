@@ -1,27 +1,22 @@
-//! Overrides of a send for a single provider: rules that depend on the kind of the provider.
-
 use serde_json::Value;
 
 use crate::content::Object;
 use crate::sms::sender::{SENDER, is_sender};
 use crate::{Channel, EmailAddress, Problem};
 
-/// Members of a request to Postmark that a send sets through its own fields.
+/// Members that a send sets through its own fields.
 const POSTMARK: [&str; 10] =
     ["From", "To", "Cc", "Bcc", "ReplyTo", "Subject", "TextBody", "HtmlBody", "Headers", "Attachments"];
-/// Parameters of a request to Twilio that the provider's settings or the send's own fields determine.
+/// Parameters that the provider's settings or the send's own fields determine.
 const TWILIO: [&str; 6] = ["To", "From", "Body", "MessagingServiceSid", "StatusCallback", "ApplicationSid"];
 
-/// Reason why a member of a provider's override cannot become part of its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The send has fields of its own for this member.
+    /// The send has its own fields for this member.
     Owned,
-    /// The member has another type than the request.
     Type(&'static str),
 }
 
-/// Returns the reason why providers of this kind do not accept a member of their override.
 #[must_use]
 pub fn refusal(kind: &str, name: &str, value: &Value) -> Option<Refusal> {
     let is_one_of = |owned: &[&str]| owned.iter().any(|owned| owned.eq_ignore_ascii_case(name));
@@ -37,7 +32,6 @@ pub fn refusal(kind: &str, name: &str, value: &Value) -> Option<Refusal> {
     }
 }
 
-/// Checks the override of a provider of this channel and kind. `path` is its location in the request.
 pub fn check(channel: Channel, kind: &str, path: &str, members: &Object, problems: &mut Vec<Problem>) {
     for (name, value) in members {
         let path = format!("{path}.{name}");

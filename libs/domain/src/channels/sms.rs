@@ -1,5 +1,3 @@
-//! SMS: phone numbers, alphabets, segmentation of texts, keywords of recipients, and Twilio's error codes.
-
 pub mod gsm7;
 pub mod keyword;
 pub mod number;

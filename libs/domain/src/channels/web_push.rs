@@ -1,4 +1,4 @@
-//! Web push subscriptions of browsers (RFC 8030), and the push services that the subscriptions may use.
+//! Web push subscriptions of browsers (RFC 8030).
 
 mod endpoint;
 mod host;
@@ -18,40 +18,38 @@ pub use host::PushHost;
 pub use options::{MAX_MESSAGE, MAX_TTL, Urgency, WebPushOptions, check, read_ttl, read_urgency};
 pub use payload::{MAX_PLAINTEXT, Payload, oversized, too_large};
 
-/// Length of an uncompressed point on the curve P-256, in bytes (SEC 1, section 2.3.3).
+/// Uncompressed point on P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;
 const UNCOMPRESSED: u8 = 4;
-/// Length of the authentication secret, in bytes (RFC 8291, section 3.2).
+/// Authentication secret, in bytes (RFC 8291, section 3.2).
 const AUTH: usize = 16;
-/// Maximum length of a key as base64url text, in bytes.
+/// Length as base64url text, in bytes.
 const MAX_KEY: usize = 256;
-/// A time in March 1973, in Unix milliseconds. An earlier time was meant in seconds: browsers have no such subscriptions.
+/// March 1973 in Unix milliseconds. An earlier time was meant in seconds: browsers have no such subscriptions.
 const FIRST_MILLIS: f64 = 100_000_000_000.0;
 /// The end of the year 9999, in Unix milliseconds.
 const LAST_MILLIS: f64 = 253_402_300_799_999.0;
 
-/// Decoder of base64url with or without padding: browsers omit the padding, but some clients add it.
+/// Padding is optional: browsers omit it, but some clients add it.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A browser's web push subscription.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Subscription {
     /// URL at an allowed push service, with scheme and host in lower case and without a default port.
     pub endpoint: String,
-    /// The browser's public key (RFC 8291): an uncompressed point on the curve P-256.
+    /// An uncompressed point on the curve P-256 (RFC 8291).
     pub p256dh: Vec<u8>,
-    /// The authentication secret, 16 bytes (RFC 8291, section 3.2).
+    /// 16 bytes (RFC 8291, section 3.2).
     pub auth: Vec<u8>,
     /// Time when the browser drops the subscription, if known.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Reads a `PushSubscription` in the JSON form that browsers produce. If the subscription is invalid, adds problems and returns
-/// None. The endpoint must be at one of `hosts`. `is_on_curve` must return true if an uncompressed point lies on the curve P-256.
-/// With `strict`, unknown members are problems.
+/// Reads a `PushSubscription` in the JSON form of browsers. The endpoint must be at one of `hosts`. `is_on_curve` must return true if an
+/// uncompressed point lies on the curve P-256. With `strict`, unknown members are problems.
 pub fn parse_subscription(
     body: Value,
     hosts: &[PushHost],

@@ -4,35 +4,32 @@ use std::time::Duration;
 
 use crate::{Outcome, Timestamp};
 
-/// Number of consecutive failures that open the breaker.
+/// Consecutive failures that open the breaker.
 pub const RUN: u32 = 10;
-/// Length of the first rest. A rest is a period during which the breaker allows no calls.
+/// First period during which an open breaker allows no calls.
 pub const FIRST_REST: Duration = Duration::from_secs(5);
-/// Maximum length of a rest. Each failed trial doubles the length up to this maximum.
+/// Each failed trial doubles the rest up to this maximum.
 pub const LONGEST_REST: Duration = Duration::from_secs(300);
 /// Time after which a trial call without an answer is abandoned, and the next trial call may start.
 const TRIAL: Duration = Duration::from_secs(120);
 
-/// State of one worker's breaker for a provider.
+/// One worker's breaker for a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Breaker {
-    /// All calls pass.
     Closed {
         /// Failures since the last answer that showed the provider alive.
         failures: u32,
     },
-    /// No call passes until `until`.
     Open {
         /// Earliest time of a trial call.
         until: Timestamp,
         /// Number of rests since the breaker opened.
         rests: u32,
     },
-    /// One trial call is in flight. Its answer closes the breaker or opens it again.
+    /// One trial call is in flight.
     HalfOpen {
         /// Earliest time of the next trial call if this trial call gets no answer.
         until: Timestamp,
-        /// Number of rests since the breaker opened.
         rests: u32,
     },
 }
@@ -44,7 +41,6 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Returns the time before which no call may be made; None if a call may be made now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         match *self {
@@ -55,7 +51,7 @@ impl Breaker {
         }
     }
 
-    /// Returns true if a call may be made now. The first call after a rest becomes the trial call.
+    /// The first call after a rest becomes the trial call.
     pub fn enter(&mut self, now: Timestamp) -> bool {
         if self.closed_until(now).is_some() {
             return false;
@@ -66,8 +62,7 @@ impl Breaker {
         true
     }
 
-    /// Records that a call was not made although [`enter`](Self::enter) allowed it. If the call was the trial, the next call
-    /// becomes the trial.
+    /// Reverts [`enter`](Self::enter) for a call that was not made. If it was the trial, the next call becomes the trial.
     pub fn leave(&mut self, now: Timestamp) {
         if let Breaker::HalfOpen { rests, .. } = *self {
             *self = Breaker::Open { until: now, rests };
@@ -76,9 +71,8 @@ impl Breaker {
 
     /// Records the outcome of a call.
     ///
-    /// If the provider refused the message or the target, the outcome counts as a success, because the provider works. A
-    /// temporary failure with a [`RetryLimit`](crate::outcome::RetryLimit) counts as a success too, because it concerns only one
-    /// target.
+    /// A refusal of the message or the target counts as a success, because the provider works. So does a temporary failure with a
+    /// [`RetryLimit`](crate::outcome::RetryLimit), because it concerns only one target.
     pub fn report(&mut self, outcome: &Outcome, now: Timestamp) {
         match outcome {
             Outcome::Sent { .. }
@@ -93,8 +87,7 @@ impl Breaker {
         }
     }
 
-    /// Closes the breaker after an answer that shows the provider alive. An open breaker stays open, because the answer belongs
-    /// to a call that started before the rest.
+    /// An open breaker stays open, because the answer belongs to a call that started before the rest.
     fn alive(&mut self) {
         if !matches!(self, Breaker::Open { .. }) {
             *self = Breaker::default();
@@ -120,7 +113,7 @@ impl Breaker {
         }
     }
 
-    /// The state as a number for metrics: 0 closed, 1 half open, 2 open.
+    /// State for metrics: 0 closed, 1 half open, 2 open.
     #[must_use]
     pub fn level(&self) -> u8 {
         match self {

@@ -1,29 +1,23 @@
-//! Statuses of a delivery, and the reasons for them.
-
 use crate::problem::UnknownName;
 use crate::profile::NoAddress;
 use crate::text_enum::text_enum;
 
 text_enum! {
-    /// Status of a send for one recipient on one channel.
     Status {
-        /// Planned, not yet claimed by a worker.
+        /// Not yet claimed by a worker.
         Queued = "queued",
         /// Claimed by a worker. A call to the provider may be in progress.
         Sending = "sending",
         /// The last attempt failed temporarily. A timer starts the next attempt.
         Retrying = "retrying",
-        /// The provider accepted the message.
         Sent = "sent",
-        /// A receipt confirms that the message arrived. For the in-app channel: the inbox lists the item.
+        /// Confirmed by a receipt. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
-        /// Permanently failed: the provider refused the message or reported the target dead, the content could not be rendered,
-        /// or a [`RetryLimit`](crate::outcome::RetryLimit) allows no further retry. If the usual schedule allows no further
-        /// retry, the delivery is parked instead.
+        /// Permanently failed, or a [`RetryLimit`](crate::outcome::RetryLimit) is exhausted. After the usual schedule, the delivery is
+        /// parked instead.
         Failed = "failed",
         /// The outcome of the call is unknown (SMS only). The message is never sent again.
         Unknown = "unknown",
-        /// Planning decided not to use the channel.
         Skipped = "skipped",
         /// Retries are exhausted. The delivery and its message are kept until a redrive.
         Parked = "parked",
@@ -37,7 +31,6 @@ text_enum! {
 impl Status {
     /// Statuses of deliveries that a worker or a timer acts on. Only these can be claimed.
     pub const OPEN: [Status; 3] = [Status::Queued, Status::Retrying, Status::Sending];
-    /// Statuses of deliveries that wait for an attempt.
     pub const WAITING: [Status; 2] = [Status::Queued, Status::Retrying];
     /// Statuses that allow another attempt. When an attempt ends with one of them, the delivery's attempt number is increased by
     /// one.
@@ -56,47 +49,34 @@ impl Status {
 }
 
 text_enum! {
-    /// Reason for the status of a send for one recipient on one channel.
     Reason {
-        /// No user of the app has this identifier.
         RecipientUnknown = "recipient_unknown",
-        /// The user was erased.
         RecipientErased = "recipient_erased",
-        /// The template failed while rendering.
         TemplateError = "template_error",
         /// The recipient turned the channel off for the category.
         PreferenceOff = "preference_off",
-        /// The profile has no address for the channel.
         NoAddress = "no_address",
-        /// The address in the profile is malformed.
         InvalidAddress = "invalid_address",
-        /// The send demands proven targets (`provenTargets`), and the user has only unproven ones on the channel.
+        /// The send demands proven targets (`provenTargets`), and the user has none on the channel.
         UnprovenTarget = "unproven_target",
-        /// The app has no enabled provider for the channel.
         NoProvider = "no_provider",
-        /// The template has no content for the channel.
         NoContent = "no_content",
         /// `override.channels` leaves the channel out.
         NotSelected = "not_selected",
         /// A provider reported the target dead earlier.
         Suppressed = "suppressed",
-        /// The API accepts the channel's name, but Tidings does not send messages on this channel.
+        /// The API accepts the channel's name, but Tidings does not send on it.
         ChannelUnavailable = "channel_unavailable",
-        /// The provider refused the message. The provider's code and text are stored with the attempt.
+        /// The provider's code and text are stored with the attempt.
         ProviderRefused = "provider_refused",
-        /// Tidings cannot build a message of the provider's format from the content and the overrides of the send.
+        /// Content and overrides of the send do not fit the provider's format.
         InvalidContent = "invalid_content",
         /// The message is larger than the provider accepts, even without its body.
         TooLarge = "too_large",
-        /// The provider's settings do not allow the sender that the send sets.
         SenderNotAllowed = "sender_not_allowed",
-        /// The provider reported the target dead.
         TargetGone = "target_gone",
-        /// The last retry of the schedule failed.
         RetriesExhausted = "retries_exhausted",
-        /// The outcome of the call is unknown.
         OutcomeUnknown = "outcome_unknown",
-        /// The send was cancelled before the message was passed to a provider.
         RequestCancelled = "request_cancelled",
     }
 }
@@ -113,21 +93,20 @@ impl Reason {
         }
     }
 
-    /// The detail to write next to [`known_before`](Self::known_before), if that reason does not say everything.
+    /// Detail to write next to [`known_before`](Self::known_before), if that reason does not say everything.
     #[must_use]
     pub fn detail(self) -> Option<Reason> {
         (self.known_before() != self).then_some(self)
     }
 
-    /// Returns the reason that was written as `self` and a detail. A detail that does not refine `self` is left over from an
-    /// earlier attempt, or from a newer release, and is ignored.
+    /// A detail that does not refine `self` is left over from an earlier attempt or a newer release, and is ignored.
     #[must_use]
     pub fn with_detail(self, detail: Option<&str>) -> Reason {
         let detail = detail.and_then(|detail| detail.parse::<Reason>().ok());
         detail.filter(|detail| detail.known_before() == self).unwrap_or(self)
     }
 
-    /// Writes [`known_before`](Self::known_before) and the detail as one text: `reason` or `reason:detail`.
+    /// Writes `reason` or `reason:detail`.
     #[must_use]
     pub fn written(self) -> String {
         match self.detail() {
@@ -136,17 +115,13 @@ impl Reason {
         }
     }
 
-    /// Reads a reason that was written as `reason` or `reason:detail`.
-    ///
-    /// # Errors
-    /// Returns an error if this release does not know the reason.
+    /// Reads `reason` or `reason:detail`; fails if this release does not know the reason.
     pub fn read(text: &str) -> Result<Reason, UnknownName> {
         let (reason, detail) =
             text.split_once(':').map_or((text, None), |(reason, detail)| (reason, Some(detail)));
         Ok(reason.parse::<Reason>()?.with_detail(detail))
     }
 
-    /// Returns the status that planning or rendering sets for this reason.
     #[must_use]
     pub fn planned_status(self) -> Status {
         match self {

@@ -1,5 +1,4 @@
-//! Health of a provider, or of a host to which targets point, such as a browser's push service. The circuit breaker counts
-//! failures per user, so that the targets of one user cannot stop the deliveries of other users.
+//! Health of a provider, or of a host to which targets point, such as a browser's push service.
 
 use std::time::Duration;
 
@@ -7,7 +6,7 @@ use crate::breaker::{Breaker, FIRST_REST};
 use crate::outcome::Blame;
 use crate::{Answer, Outcome, Timestamp, UserNumber};
 
-/// Maximum number of suspects (users whose trial failed) to remember during one outage.
+/// Users whose trial failed, remembered during one outage.
 const MOST_SUSPECTS: usize = 64;
 /// Maximum time for which a suspect waits in addition to the breaker's rest.
 const LONGEST_SUSPICION: Duration = Duration::from_secs(300);
@@ -18,15 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Time for which the provider counts as working after an answer that showed it alive.
 const PROOF: Duration = Duration::from_secs(600);
 
-/// One worker's view of the health of a provider, or of a host to which targets point.
+/// One worker's view of the health of a provider or host. Targets of one user cannot stop the deliveries of other users.
 ///
-/// A failure that a target may have caused counts once per user until an answer shows the provider alive. Such failures open the
-/// breaker only if they affect [`RUN`](crate::breaker::RUN) users. After a failed trial for one user, trials for other users may
-/// start sooner than the next trial for that user.
+/// A failure that a target may have caused counts once per user until an answer shows the provider alive. Such failures open the breaker
+/// only if they affect [`RUN`](crate::breaker::RUN) users. After a failed trial for one user, trials for other users may start sooner than
+/// the next trial for that user.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
     breaker: Breaker,
-    /// Users whose failures the breaker has counted since the last answer that showed the provider alive.
+    /// Cleared by an answer that shows the provider alive.
     counted: Vec<UserNumber>,
     suspects: Vec<Suspect>,
     trial: Option<Trial>,
@@ -47,13 +46,11 @@ struct Trial {
 }
 
 impl Health {
-    /// The breaker, for logs and metrics.
     #[must_use]
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
-    /// Returns the time before which no call for this user may be made; None if a call may be made now.
     #[must_use]
     pub fn closed_until(&self, now: Timestamp, user: UserNumber) -> Option<Timestamp> {
         if matches!(self.breaker, Breaker::Closed { .. }) {
@@ -64,7 +61,7 @@ impl Health {
         common.max(own).filter(|until| *until > now)
     }
 
-    /// Returns true if a call for this user may be made now. During an outage the call is a trial.
+    /// During an outage the call is a trial.
     pub fn enter(&mut self, now: Timestamp, user: UserNumber) -> bool {
         if self.closed_until(now, user).is_some() {
             return false;
@@ -76,8 +73,7 @@ impl Health {
         true
     }
 
-    /// Records that a call was not made although [`enter`](Self::enter) allowed it, or that its answer shows nothing about the
-    /// provider's health.
+    /// Reverts [`enter`](Self::enter) for a call that was not made, or whose answer shows nothing about the provider's health.
     pub fn leave(&mut self, now: Timestamp, user: UserNumber) {
         if self.is_trial_of(user) {
             self.trial = None;
@@ -85,7 +81,6 @@ impl Health {
         }
     }
 
-    /// Records the provider's answer to a call for this user.
     pub fn report(&mut self, answer: &Answer, now: Timestamp, user: UserNumber) {
         if answer.blame == Blame::None {
             return self.leave(now, user);
@@ -116,7 +111,6 @@ impl Health {
         }
     }
 
-    /// Returns true if an answer within the last ten minutes showed the provider alive.
     #[must_use]
     pub fn is_proven(&self, now: Timestamp) -> bool {
         self.answered_at.is_some_and(|at| now < at + PROOF)
@@ -166,7 +160,6 @@ impl Health {
         self.suspects.push(Suspect { user, failures, until: from + pause });
     }
 
-    /// Returns true if a call for this user need not wait for the trial in flight.
     fn may_try_beside(&self, now: Timestamp, user: UserNumber) -> bool {
         matches!(self.breaker, Breaker::HalfOpen { .. })
             && self.trial.is_none_or(|trial| {
@@ -196,8 +189,7 @@ fn is_sign_of_life(outcome: &Outcome) -> bool {
     }
 }
 
-/// Turns a problem with the account into a temporary failure. The breaker then counts it as one failure instead of opening at
-/// once.
+/// The breaker then counts a problem with the account as one failure instead of opening at once.
 fn as_single_failure(outcome: &Outcome) -> Outcome {
     match outcome {
         Outcome::PauseProvider => Outcome::RETRY,

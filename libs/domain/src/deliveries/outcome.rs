@@ -1,5 +1,3 @@
-//! Classified answers of providers.
-
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -8,36 +6,33 @@ use serde::{Deserialize, Serialize};
 use crate::excerpt::excerpt;
 use crate::{Reason, Timestamp};
 
-/// Longest provider code that is kept, in bytes.
+/// Length in bytes.
 const MAX_CODE: usize = 100;
-/// Longest provider message that is kept, in bytes.
+/// Length in bytes.
 const MAX_MESSAGE: usize = 1_000;
-/// Longest provider message id that is kept, in bytes.
+/// Length in bytes.
 const MAX_PROVIDER_ID: usize = 500;
 
-/// Class of a provider's answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Outcome {
-    /// The provider accepted the message.
     Sent {
-        /// The provider's id of the message, if the answer contains one.
+        /// The provider's id of the message.
         provider_id: Option<String>,
     },
-    /// Temporary failure. The call may be repeated later.
+    /// The call may be repeated later.
     Retry {
         /// Minimum delay that the provider requests.
         after: Option<Duration>,
-        /// Limited retry schedule that replaces the usual schedule.
+        /// Replaces the usual schedule.
         limit: Option<RetryLimit>,
     },
-    /// Permanently refused.
     Failed,
-    /// Permanently refused because the target is dead. The target is suppressed.
+    /// The target is dead, and becomes suppressed.
     TargetGone(TargetDeath),
     /// Problem with the credential or the account. The delivery fails over to the next provider.
     PauseProvider,
-    /// The provider may or may not have accepted the message.
+    /// The provider may have accepted the message.
     Unknown,
     /// Outcome unknown, but the provider de-duplicates by idempotency key. Only this provider may be called again.
     Repeat {
@@ -46,28 +41,23 @@ pub enum Outcome {
     },
 }
 
-/// Details about a dead target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetDeath {
-    /// Time at which the provider found the target dead; None if the provider states no time. A target that was registered after
-    /// this time is not affected.
+    /// Time at which the provider found the target dead, if it states one. A target that was registered later is not affected.
     pub since: Option<Timestamp>,
-    /// True if the target is dead for this provider only, for example because the provider uses a different environment, topic or
-    /// sender. The delivery then fails over to the other providers that serve the target.
+    /// True if the target is dead for this provider only, for example because of its environment, topic or sender. The delivery then fails
+    /// over to the other providers that serve the target.
     pub here_only: bool,
 }
 
-/// Limited retry schedule: at most `retries` further attempts, spread evenly over the time `over`.
+/// At most `retries` further attempts, spread evenly over the time `over`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryLimit {
-    /// Maximum number of further attempts.
     pub retries: u32,
-    /// Time over which these attempts are spread.
     pub over: Duration,
 }
 
-/// A classified answer of a provider, with its recorded details.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
     pub outcome: Outcome,
@@ -75,37 +65,34 @@ pub struct Answer {
     pub code: String,
     /// The provider's text, bounded in length, without the message's content.
     pub message: String,
-    /// Number of parts of the message, if the channel counts them (SMS segments).
+    /// SMS segments.
     pub segments: Option<u32>,
-    /// Effect of a failure on the provider's health.
     #[serde(default)]
     pub blame: Blame,
-    /// Reason why Tidings refused the message itself, without asking the provider.
+    /// Set if Tidings refused the message itself, without asking the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refusal: Option<Reason>,
 }
 
-/// Effect of a failure on the provider's health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blame {
-    /// A problem with the account opens the breaker at once. Any other failure counts only once per user, because the target may
-    /// have caused it.
+    /// A problem with the account opens the breaker at once. Any other failure counts only once per user, because the target may have
+    /// caused it.
     #[default]
     Usual,
     /// Every failure counts, even if several failures concern the same user. The targets cannot have caused them, because the
     /// provider had not received a target yet.
     Provider,
-    /// The user's target may have caused the failure, for example if it belongs to another account at the provider. Every
-    /// failure, even a problem with the account, counts only once per user.
+    /// The user's target may have caused the failure, for example if it belongs to another account at the provider. Every failure, even a
+    /// problem with the account, counts only once per user.
     User,
-    /// The failure does not count, because it concerns only this target, or Tidings itself.
+    /// The failure concerns only this target, or Tidings itself.
     #[serde(rename = "nobody")]
     None,
 }
 
 impl Answer {
-    /// Creates an answer without segments.
     pub fn new(outcome: Outcome, code: impl Into<String>, message: impl Into<String>) -> Answer {
         let (code, message) = (code.into(), message.into());
         Answer { outcome, code, message, segments: None, blame: Blame::Usual, refusal: None }
@@ -117,7 +104,6 @@ impl Answer {
         Answer { refusal: Some(reason), ..answer }
     }
 
-    /// Returns the reason to record for a delivery that ends with this answer and with `reason`, which follows from the outcome.
     #[must_use]
     pub fn reason(&self, reason: Option<Reason>) -> Option<Reason> {
         match reason {
@@ -126,8 +112,7 @@ impl Answer {
         }
     }
 
-    /// Adds a note about the message as it was sent, before the provider's text, if the provider accepted the message or may have
-    /// accepted it.
+    /// Puts a note before the provider's text, if the provider accepted the message or may have accepted it.
     #[must_use]
     pub fn noting(self, note: Option<impl Display>) -> Answer {
         let is_sent =
@@ -139,20 +124,16 @@ impl Answer {
         }
     }
 
-    /// Marks the failure as not counting against the provider's health.
     #[must_use]
     pub fn sparing_provider(self) -> Answer {
         Answer { blame: Blame::None, ..self }
     }
 
-    /// Marks the failure as one that no target can cause: the provider had not received the target yet.
     #[must_use]
     pub fn blaming_provider(self) -> Answer {
         Answer { blame: Blame::Provider, ..self }
     }
 
-    /// Marks the failure as one that the user's target may have caused, for example a target that belongs to another account at
-    /// the provider. However often it happens, it counts against the provider's health only once per user.
     #[must_use]
     pub fn blaming_user(self) -> Answer {
         Answer { blame: Blame::User, ..self }
@@ -177,7 +158,6 @@ fn clean(text: &mut String, most: usize) {
 }
 
 impl Outcome {
-    /// A temporary failure that follows the usual schedule.
     pub const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 
     /// Outcome unknown, but the provider de-duplicates by idempotency key: retry on the usual schedule.
@@ -186,13 +166,12 @@ impl Outcome {
     /// A target that is dead for every provider, regardless of when it was registered.
     pub const GONE: Outcome = Outcome::TargetGone(TargetDeath { since: None, here_only: false });
 
-    /// Returns true for a temporary failure with a [`RetryLimit`].
     #[must_use]
     pub fn is_limited(&self) -> bool {
         matches!(self, Outcome::Retry { limit: Some(_), .. })
     }
 
-    /// Name under which the outcome is stored with its attempt. It states the result, not the next step.
+    /// Name under which the outcome is stored with its attempt.
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {

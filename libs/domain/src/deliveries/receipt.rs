@@ -20,37 +20,30 @@ pub use message_id::{Candidate, IdNotation, ReportedMessage, key, number_end};
 /// A final receipt. Reports of an intermediate state (queued, in transit) are not receipts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Receipt {
-    /// A new unique id. If the receipt leads to another attempt, the job of that attempt is published under this id.
+    /// If the receipt leads to another attempt, the job of that attempt is published under this id.
     pub id: Uuid,
     pub app: AppId,
-    /// The delivery or message that the receipt reports on.
     pub about: ReceiptSubject,
-    /// The classified answer. `Sent` means that the message was delivered. `Unknown` does not change the delivery.
+    /// `Sent` means that the message was delivered. `Unknown` does not change the delivery.
     pub answer: Answer,
-    /// Time at which the receipt arrived.
+    /// Arrival of the receipt.
     pub at: Timestamp,
-    /// Random number in 0..1 for the jitter of the next attempt's time.
+    /// Number in 0..1, for the jitter of the next attempt's time.
     pub random: f64,
 }
 
-/// The subject of a receipt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReceiptSubject {
-    /// A delivery by its id, and the number of the attempt. If the provider does not report the number, it is None, which stands
-    /// for the last attempt.
+    /// A delivery, and the number of the attempt; None stands for the last attempt.
     Delivery(DeliveryId, Option<u32>),
-    /// A message by the id that its provider assigned.
     Message {
-        /// Identifier of the provider, unique in the app.
         provider: String,
-        /// Message id from the provider's answer.
         id: String,
     },
-    /// A message by the id in the receipt, which may be written in another notation than the id in the provider's answer.
+    /// The receipt may write the id in another notation than the provider's answer.
     ReportedMessage(ReportedMessage),
 }
 
-/// State of a delivery when a receipt for it is processed.
 #[derive(Clone, Debug)]
 pub struct ReportedDelivery {
     pub app: AppId,
@@ -59,43 +52,37 @@ pub struct ReportedDelivery {
     pub user: UserNumber,
     pub channel: Channel,
     pub status: Status,
-    /// Number of the last attempt.
     pub attempt: u32,
-    /// The provider of the last attempt.
     pub provider: Option<String>,
     pub expires_at: Option<Timestamp>,
-    /// True if the user was erased.
     pub is_erased: bool,
     pub is_cancelled: bool,
-    /// Stream and encoded job of the last attempt; None if the database does not hold the job.
+    /// Stream and encoded job of the last attempt, if the database still holds them.
     pub job: Option<(StreamName, Vec<u8>)>,
 }
 
-/// Effect of a receipt on its delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     /// No effect yet: the attempt is not settled.
     Early,
-    /// No effect: the receipt is a repeat, its attempt is no longer the last attempt, or its answer adds nothing new.
+    /// The receipt is a repeat, its attempt is no longer the last one, or its answer adds nothing new.
     Unchanged,
     Change(Change),
 }
 
-/// The change that a receipt makes to its delivery.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     pub status: Status,
     pub reason: Option<Reason>,
-    /// The next attempt, if one may follow.
     pub next: Option<NextAttempt>,
 }
 
-/// The attempt after a receipt that reports a temporary failure.
+/// Follows a receipt that reports a temporary failure.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NextAttempt {
     pub stream: StreamName,
     pub job: Box<Envelope>,
-    /// Time at which the job is published; None if it is parked.
+    /// None if the job is parked.
     pub due_at: Option<Timestamp>,
 }
 
@@ -112,10 +99,8 @@ impl Receipt {
         Receipt { answer: self.answer.storable(), ..self }
     }
 
-    /// Decides the receipt's effect. `attempt` is the number of the attempt that the receipt names, or None for the last attempt.
-    ///
-    /// # Errors
-    /// Returns an error if the stored job of the delivery is needed but cannot be decoded.
+    /// Decides the receipt's effect. `attempt` is the number that the receipt names, or None for the last attempt. Fails if the stored job
+    /// is needed but cannot be decoded.
     pub fn effect(
         &self,
         attempt: Option<u32>,
@@ -173,8 +158,8 @@ impl Receipt {
         })
     }
 
-    /// Returns the number of attempts before the last one that ended in a temporary failure with a `RetryLimit`. Returns 0 if the
-    /// receipt's outcome has no `RetryLimit` or the job is no longer stored.
+    /// Number of earlier attempts that ended in a temporary failure with a `RetryLimit`; 0 if the receipt's outcome has none or the job is
+    /// no longer stored.
     fn limited_retries(&self, delivery: &ReportedDelivery) -> Result<u32, DecodeError> {
         if !self.answer.outcome.is_limited() {
             return Ok(0);
@@ -185,7 +170,6 @@ impl Receipt {
         })
     }
 
-    /// Turns the job of the last attempt into the job of the next attempt.
     fn renew(&self, envelope: &mut Envelope, delivery: &ReportedDelivery, is_parked: bool) {
         let Event::DeliveryJob(job) = &mut envelope.event else { return };
         job.attempt = delivery.attempt + 1;
@@ -204,7 +188,6 @@ impl Receipt {
         envelope.at = self.at;
     }
 
-    /// Name under which the receipt's outcome is stored with the attempt.
     #[must_use]
     pub fn outcome_name(&self) -> &'static str {
         match &self.answer.outcome {
@@ -213,15 +196,14 @@ impl Receipt {
         }
     }
 
-    /// Returns true if the receipt suppresses the target: it reports the target dead, and the user was not erased. The target of
-    /// an erased user is no longer stored.
+    /// Returns true if the receipt suppresses the target. The target of an erased user is no longer stored.
     #[must_use]
     pub fn kills_target(&self, delivery: &ReportedDelivery) -> bool {
         matches!(self.answer.outcome, Outcome::TargetGone(_)) && !delivery.is_erased
     }
 
-    /// Returns the events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target. A worker that
-    /// gets the job of the attempt again publishes the same outcome under the same event ids.
+    /// Events to publish for a change: the outcome and, if `is_suppressed`, the suppression of the target. A worker that gets the job again
+    /// publishes the same outcome under the same event ids.
     #[must_use]
     pub fn events(&self, delivery: &ReportedDelivery, change: &Change, is_suppressed: bool) -> Vec<Envelope> {
         let ReportedDelivery { id: delivery_id, channel, user, .. } = *delivery;
@@ -254,7 +236,6 @@ impl Receipt {
 }
 
 impl ReportedDelivery {
-    /// Decodes the stored job; None if no job is stored.
     fn job(&self) -> Result<Option<(StreamName, Envelope)>, DecodeError> {
         let Some((stream, message)) = &self.job else { return Ok(None) };
         let envelope = Envelope::decode(message)?;

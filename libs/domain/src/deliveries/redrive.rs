@@ -1,5 +1,3 @@
-//! Redriving: publishing parked messages again.
-
 use uuid::Uuid;
 
 use crate::text_enum::text_enum;
@@ -8,44 +6,31 @@ use crate::{Envelope, Event, StreamName, Timestamp};
 text_enum! {
     /// Reason why a redrive leaves a message parked.
     Skip {
-        /// `expiresAt` has passed.
         Expired = "expired",
-        /// The user was erased.
         Erased = "erased",
-        /// The request was cancelled.
         Cancelled = "cancelled",
-        /// The target is suppressed.
         Suppressed = "suppressed",
-        /// The user has already read the notification in the inbox.
         Read = "read",
-        /// The same channel has delivered the notification to another target of the user.
+        /// The same channel reached another target of the user.
         DeliveredOtherwise = "delivered_otherwise",
-        /// The delivery is no longer parked.
         SettledOtherwise = "settled_otherwise",
-        /// The message must not be sent twice, and the only provider that may send it again is no longer enabled.
+        /// The only provider that may send the message is no longer enabled.
         ProviderGone = "provider_gone",
-        /// This release cannot decode the message.
         Unreadable = "unreadable",
     }
 }
 
-/// Facts about a parked message that decide whether a redrive publishes it. If the message does not belong to a delivery, all
-/// fields about the delivery are false.
+/// Facts that decide whether a redrive publishes a parked message. All fields about the delivery are false if the message does not belong
+/// to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Obstacles {
-    /// The delivery is no longer parked.
     pub is_settled: bool,
-    /// The user was erased.
     pub is_erased: bool,
-    /// The request was cancelled.
     pub is_cancelled: bool,
-    /// The delivery's `expiresAt` has passed.
     pub is_expired: bool,
-    /// The delivery's target is suppressed.
     pub is_suppressed: bool,
-    /// The user has read the notification in the inbox.
     pub is_read: bool,
-    /// The delivery's channel has delivered the notification to another target of the user.
+    /// The delivery's channel reached another target of the user.
     pub is_delivered: bool,
     /// The delivery's last provider is not enabled or does not exist.
     pub is_provider_gone: bool,
@@ -53,27 +38,24 @@ pub struct Obstacles {
 
 #[derive(Clone, Copy, Debug)]
 pub struct ParkedMessage<'a> {
-    /// Id of the message while it is parked. A message gets a new id each time it is parked.
+    /// A message gets a new id each time it is parked.
     pub id: Uuid,
-    /// Destination of the message; None if this release does not know the stream.
+    /// None if this release does not know the stream.
     pub stream: Option<StreamName>,
-    /// The encoded message.
     pub message: &'a [u8],
     pub obstacles: Obstacles,
 }
 
-/// The message that a redrive publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedrivenMessage {
-    /// Id under which the message is published. If the message is a job, its envelope has the same id.
+    /// If the message is a job, its envelope has the same id.
     pub id: Uuid,
     pub stream: StreamName,
-    /// The encoded message.
     pub message: Vec<u8>,
 }
 
 impl ParkedMessage<'_> {
-    /// Returns the reason why a redrive would leave the message parked; None if it would publish the message.
+    /// None if a redrive would publish the message.
     #[must_use]
     pub fn skip(&self) -> Option<Skip> {
         if self.stream.is_none() {
@@ -95,7 +77,7 @@ impl ParkedMessage<'_> {
         .find_map(|(applies, skip)| applies.then_some(skip))
     }
 
-    /// Returns true if only one provider may send the message, because that provider may already have accepted it.
+    /// True if only one provider may send the message, because it may already have accepted it.
     fn is_bound(&self) -> bool {
         Envelope::decode(self.message).is_ok_and(|envelope| match envelope.event {
             Event::DeliveryJob(job) => !job.channel.is_repeatable() && job.route.only.is_some(),
@@ -103,8 +85,8 @@ impl ParkedMessage<'_> {
         })
     }
 
-    /// Builds the message that a redrive publishes; None if this release does not know its stream or cannot encode the message.
-    /// If the job's provider is no longer enabled, any provider may be called.
+    /// Builds the message that a redrive publishes; None if this release does not know its stream or cannot encode it. If the job's
+    /// provider is no longer enabled, any provider may be called.
     #[must_use]
     pub fn redriven(&self, now: Timestamp) -> Option<RedrivenMessage> {
         // A message gets a new id each time it is parked, so the id derived from it has never been used before.

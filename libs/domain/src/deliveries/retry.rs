@@ -1,22 +1,19 @@
-//! The next step after an attempt: the delivery ends, is retried or is parked.
-
 use std::time::Duration;
 
 use crate::event::DeliveryJob;
 use crate::route::NextRoute;
 use crate::{Channel, Outcome, Reason, Route, Status, Timestamp};
 
-/// The usual retry schedule. After its last attempt, the delivery is parked.
+/// The usual schedule. After its last attempt, the delivery is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// Delay before each attempt, including the first.
     pub schedule: Vec<Duration>,
 }
 
-/// Limit of the copies that a recipient may get because the outcomes of calls are unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DoubtLimit {
-    /// Number of further calls after the first whose outcome is unknown. The delivery then ends as `unknown`.
+    /// Calls after the first whose outcome is unknown. The delivery then ends as `unknown`.
     pub further_calls: u32,
     /// Minimum delay before a further call, or the longest delay of the usual schedule if that is shorter.
     pub pause: Duration,
@@ -35,70 +32,58 @@ impl DoubtLimit {
     }
 }
 
-/// Next step for a delivery after an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RetryDecision {
-    /// The delivery ends with this status and reason.
     End(Status, Option<Reason>),
-    /// The next attempt is due at this time.
     RetryAt(Timestamp),
-    /// The delivery is parked, because the usual schedule allows no further attempt.
+    /// The usual schedule allows no further attempt.
     Park,
 }
 
-/// Facts about a finished attempt that decide the next step.
 #[derive(Clone, Copy, Debug)]
 pub struct FinishedAttempt<'a> {
     pub channel: Channel,
-    /// Number of the attempt that just ended, from 1.
+    /// Counted from 1.
     pub attempt: u32,
     pub outcome: &'a Outcome,
-    /// Number of earlier attempts of this delivery that ended in a temporary failure with a
-    /// [`RetryLimit`](crate::outcome::RetryLimit). A redrive resets the number to 0.
+    /// Earlier attempts that ended in a temporary failure with a [`RetryLimit`](crate::outcome::RetryLimit). A redrive resets the number to
+    /// 0.
     pub limited_retries: u32,
-    /// Number of calls for this delivery whose outcome is unknown, including the attempt that just ended. A redrive resets the
-    /// number to 0.
+    /// Calls whose outcome is unknown, including the attempt that just ended. A redrive resets the number to 0.
     pub doubts: u32,
     pub now: Timestamp,
-    /// Time after which the notification must not be sent.
     pub expires_at: Option<Timestamp>,
-    /// Random number in 0..1 that spreads the delays of retries by ±20 %.
+    /// Number in 0..1; spreads the delays of retries by ±20 %.
     pub random: f64,
 }
 
-/// A finished attempt, with the facts that decide the next step and the route of the next attempt.
 #[derive(Clone, Copy, Debug)]
 pub struct AttemptEnd<'a> {
     pub channel: Channel,
     pub job: &'a DeliveryJob,
     pub outcome: &'a Outcome,
-    /// The provider that was called, or None if no call was possible.
+    /// None if no call was possible.
     pub called: Option<&'a str>,
-    /// The provider that the database records for this attempt, if any: a worker may have called this provider under an earlier
-    /// lease.
+    /// Provider that the database records for this attempt: a worker may have called it under an earlier lease.
     pub claimed: Option<&'a str>,
     /// True if an earlier claim of this attempt expired. Its worker may have called the same provider, and the answer is unknown.
     pub takes_over: bool,
-    /// Identifiers of the providers that serve the target.
     pub serving: &'a [&'a str],
     pub now: Timestamp,
-    /// Random number in 0..1 for the jitter of retries.
+    /// Number in 0..1, for the jitter of retries.
     pub random: f64,
 }
 
-/// Next step for a delivery after an attempt, with the job of the next attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NextStep {
-    /// The delivery is finished.
     End(Status, Option<Reason>),
-    /// Retry with this job, not before this time.
+    /// Not before this time.
     Retry(Timestamp, Box<DeliveryJob>),
-    /// Parked: retries are exhausted. Holds the job that a redrive would publish.
+    /// Retries are exhausted. Holds the job that a redrive would publish.
     Park(Box<DeliveryJob>),
 }
 
 impl RetryPolicy {
-    /// Decides the next step after an attempt, and sets the route of the next attempt's job.
     #[must_use]
     pub fn next_step(&self, ended: AttemptEnd<'_>) -> NextStep {
         let AttemptEnd { job, outcome, .. } = ended;
@@ -132,9 +117,8 @@ impl RetryPolicy {
 
     /// Decides the next step after a finished attempt.
     ///
-    /// After an unknown outcome, the call is repeated with the same delivery id, an email within its [`DoubtLimit`]. An SMS call
-    /// is repeated only if the provider de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient
-    /// could get the message twice.
+    /// After an unknown outcome, the call is repeated with the same delivery id, an email within its [`DoubtLimit`], and an SMS only if the
+    /// provider de-duplicates by idempotency key. Otherwise the delivery ends, because the recipient could get the message twice.
     #[must_use]
     pub fn decide(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match finished.outcome {
@@ -157,16 +141,14 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides the next step after an attempt that fails over to another provider. If the delivery has expired, it ends.
-    /// Otherwise it is retried at once, even if the usual schedule has no retry left. Each provider is called at most once before
-    /// the schedule continues.
+    /// Decides the next step after an attempt that fails over to another provider: at once, even if the usual schedule has no retry left,
+    /// unless the delivery has expired. Each provider is called at most once before the schedule continues.
     #[must_use]
     pub fn failover(finished: FinishedAttempt<'_>) -> RetryDecision {
         retry_or_expire(finished, Duration::ZERO)
     }
 
-    /// Decides the next step after a receipt: a provider's later report on a message that it accepted or whose outcome was
-    /// unknown. Returns None if the receipt does not change the delivery.
+    /// Returns None if the receipt does not change the delivery.
     #[must_use]
     pub fn decide_receipt(&self, receipt: FinishedAttempt<'_>) -> Option<RetryDecision> {
         match receipt.outcome {
@@ -176,7 +158,6 @@ impl RetryPolicy {
         }
     }
 
-    /// Decides the next step after a call that the provider may have accepted.
     fn repeat(&self, finished: FinishedAttempt<'_>) -> RetryDecision {
         match DoubtLimit::of(finished.channel) {
             None => self.next(finished, None),

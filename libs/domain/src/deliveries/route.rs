@@ -1,5 +1,3 @@
-//! Choice of the provider for an attempt, among the providers of the app.
-
 use serde::{Deserialize, Serialize};
 
 use crate::{Outcome, Timestamp};
@@ -9,11 +7,11 @@ use crate::{Outcome, Timestamp};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Route {
-    /// The only provider that may be called, because it may have accepted an earlier call.
+    /// Set if this provider may have accepted an earlier call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<String>,
-    /// True if the provider in `only` may be called again only because it de-duplicates by idempotency key. If that provider
-    /// stops de-duplicating, no provider may be called.
+    /// True if `only` may be called again only because it de-duplicates by idempotency key. If it stops de-duplicating, no provider may be
+    /// called.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub keyed: bool,
     /// Providers that refused the message because of a problem with the account, or because the target is dead for them only.
@@ -22,38 +20,31 @@ pub struct Route {
     pub passed_over: Vec<String>,
 }
 
-/// A provider that serves the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate<'a> {
     pub identifier: &'a str,
-    /// Time before which the provider's breaker allows no call; None if it allows a call now.
+    /// Time before which the provider's breaker allows no call.
     pub closed_until: Option<Timestamp>,
 }
 
-/// Result of choosing a provider for an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Call the candidate with this index.
     Call(usize),
-    /// The breakers of all eligible providers are open until this time.
+    /// End of the time in which the breakers of all eligible providers are open.
     Wait(Timestamp),
-    /// No provider serves the target.
     NoProvider,
     /// The only eligible provider no longer serves the target.
     OnlyProviderMissing,
 }
 
-/// Route of the next attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NextRoute {
-    /// The retry policy decides the next step. If the next step is another attempt, that attempt uses this route.
+    /// The retry policy decides the next step; an attempt uses this route.
     Usual(Route),
-    /// Fail over to another provider at once.
     Failover(Route),
 }
 
 impl Route {
-    /// Returns true if every provider may be called.
     #[must_use]
     pub fn is_open(&self) -> bool {
         *self == Route::default()

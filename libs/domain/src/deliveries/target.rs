@@ -1,5 +1,3 @@
-//! Masked display of addresses, tokens and subscriptions.
-
 /// Masks a target but keeps enough to recognise it: `a***@example.com`, `fcm:d***`, `+***42`, `https://push.example/***`.
 #[must_use]
 pub fn masked(target: &str) -> String {

@@ -1,33 +1,22 @@
-//! The legal changes of a delivery's status.
-
 use crate::Status;
 
-/// A step that changes the status of a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
-    /// A worker claims the delivery for an attempt.
     Claim,
     /// A claim finds that the delivery must not be attempted, or that its last call must not be repeated.
     Refuse,
     /// A worker releases a claim without having called the provider.
     GiveBack,
-    /// The outcome of an attempt is recorded.
     Settle,
     /// A late outcome is recorded for a delivery that has already ended without it.
     Correct,
-    /// A receipt reports on the last attempt.
     Report,
-    /// The content of a planned delivery cannot be rendered.
     FailToRender,
-    /// The request is cancelled.
     Cancel,
-    /// The user is erased.
     Erase,
-    /// An operator redrives the parked message.
     Redrive,
 }
 
-/// The statuses from which a step may start, and the statuses to which it may lead.
 #[derive(Clone, Copy, Debug)]
 pub struct Transition {
     pub step: Step,
@@ -95,13 +84,11 @@ impl Step {
         TRANSITIONS.iter().find(|transition| transition.step == self)
     }
 
-    /// Returns true if the step may change a delivery with this status.
     #[must_use]
     pub fn starts_from(self, status: Status) -> bool {
         self.transition().is_some_and(|transition| transition.from.contains(&status))
     }
 
-    /// Returns true if the step may change a delivery with status `from` to status `to`.
     #[must_use]
     pub fn allows(self, from: Status, to: Status) -> bool {
         self.starts_from(from) && self.transition().is_some_and(|transition| transition.to.contains(&to))

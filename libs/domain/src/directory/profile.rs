@@ -1,5 +1,3 @@
-//! A user's profile: its changes and its addresses.
-
 mod address;
 mod change;
 mod keys;
@@ -16,5 +14,5 @@ pub use unproven::{Unproven, lacks_proof};
 
 use tokens::merge;
 
-/// Largest profile, as JSON text, in bytes.
+/// Size as JSON text, in bytes.
 pub const MAX_PROFILE: usize = 64 * 1024;

@@ -1,17 +1,14 @@
-//! Identifiers of topics.
-
 use crate::Problem;
 use crate::fields::MAX_IDENTIFIER;
 
-/// Returns true if the text may identify a topic: 1 to 255 of the characters `A-Z a-z 0-9 : . _ -`. It is not `.` or `..`, which clients
-/// remove from the paths of URLs (RFC 3986, section 5.2.4).
+/// Accepts 1 to 255 of the characters `A-Z a-z 0-9 : . _ -`, but not `.` or `..`, which clients remove from the paths of URLs (RFC 3986,
+/// section 5.2.4).
 #[must_use]
 pub fn is_topic_identifier(text: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b":._-".contains(&byte);
     (1..=MAX_IDENTIFIER).contains(&text.len()) && text.bytes().all(is_allowed) && ![".", ".."].contains(&text)
 }
 
-/// Returns the text if [`is_topic_identifier`] accepts it. Otherwise adds a problem that names the rule, and returns None.
 pub fn check_topic_identifier(path: &str, text: String, problems: &mut Vec<Problem>) -> Option<String> {
     if is_topic_identifier(&text) {
         return Some(text);

@@ -1,16 +1,14 @@
-//! Settings of an app that state how far it trusts user identifiers and profiles.
-
 use crate::text_enum::text_enum;
 
 text_enum! {
     /// Form in which the `sub` claim of a bearer token (JWT) names the user.
     TokenSubject {
-        /// As `user:{identifier}`; any other value is refused.
+        /// `user:{identifier}`; any other value is refused.
         Prefixed = "prefixed",
-        /// As `{identifier}`; a prefix `user:` is part of the identifier.
+        /// `{identifier}`; a prefix `user:` is part of the identifier.
         Bare = "bare",
-        /// As `user:{identifier}` or, if the prefix is missing, as `{identifier}`. Risk: if a backend signs identifiers without
-        /// the prefix, the user `user:alice` is accepted as the user `alice`.
+        /// `user:{identifier}` or, if the prefix is missing, `{identifier}`. Risk: if a backend signs identifiers without the prefix, the
+        /// user `user:alice` is accepted as the user `alice`.
         Either = "either",
     }
 }
@@ -18,7 +16,6 @@ text_enum! {
 text_enum! {
     /// Part of a profile that templates can read.
     TemplateProfile {
-        /// All keys, including those that users write.
         All = "all",
         /// Only the key `app`, which only the app's backend writes.
         App = "app",

@@ -1,5 +1,3 @@
-//! Names of the event log's streams.
-
 use std::fmt;
 use std::str::FromStr;
 
@@ -9,18 +7,14 @@ use crate::{Channel, Lane};
 /// A stream of the event log. Its subject is its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StreamName {
-    /// Accepted sends and their continuations, by lane.
     Send(Lane),
-    /// Jobs, by external channel and lane.
     Job(Channel, Lane),
     /// One partition of the inbox: added items and all changes to them.
     Inbox(u32),
-    /// Outcomes of sends and deliveries.
     Outcome,
 }
 
 impl StreamName {
-    /// Returns all streams of an installation with `partitions` inbox partitions.
     #[must_use]
     pub fn all(partitions: u32) -> Vec<StreamName> {
         let mut names: Vec<_> = Lane::ALL.iter().map(|&lane| StreamName::Send(lane)).collect();

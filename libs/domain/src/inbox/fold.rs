@@ -1,4 +1,4 @@
-//! Folds a batch of inbox events into items to add, and steps that then change items. The steps follow the order of the log.
+//! Folds a batch of inbox events into items to add, and steps that then change items in the order of the log.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,58 +11,49 @@ use crate::event::{AllItemsChanged, ItemsAdded, UserErased};
 use crate::id::partition;
 use crate::{AppId, CategoryId, Envelope, Event, ItemId, SendId, Timestamp, UserNumber};
 
-/// Weight of a change to a whole inbox. The weight of a change estimates how many rows it changes, so a change to one item weighs
-/// 1.
+/// Estimated number of rows; a change to one item weighs 1.
 const WEIGHT_OF_AN_INBOX: usize = 50;
 
-/// The erased users of a partition. Events that are still in the log add no items for these users.
+/// Erased users of a partition. Events that are still in the log add no items for them.
 pub type ErasedUsers = HashSet<(AppId, UserNumber)>;
 
-/// An item to add.
 #[derive(Clone, Debug)]
 pub struct NewItem {
     pub app: AppId,
     pub user: UserNumber,
-    /// Identifier in the API.
     pub id: ItemId,
-    /// The send that created the item. An inbox has at most one item per send.
+    /// An inbox has at most one item per send.
     pub send_id: SendId,
     pub category: Option<CategoryId>,
     pub created_at: Timestamp,
-    /// Content as JSON text, shared by all items of an event with the same content.
+    /// JSON text, shared by all items of an event with the same content.
     pub content: Arc<str>,
-    /// Id of the event that added the item.
     pub event_id: Uuid,
 }
 
-/// A change to every item on the list of a user, up to a given id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WholeInbox {
     pub app: AppId,
     pub user: UserNumber,
-    /// The highest id that changes.
     pub up_to: ItemId,
-    /// The change to the items.
     pub change: AllChange,
     pub at: Timestamp,
 }
 
-/// The partition from which the folded events were read.
+/// Partition from which the folded events were read.
 #[derive(Clone, Copy, Debug)]
 pub struct InboxPartition {
     pub partition: u32,
-    /// Number of partitions.
     pub partitions: u32,
 }
 
 impl InboxPartition {
-    /// Returns true if the user belongs to this partition.
     #[must_use]
     pub fn owns(self, app: AppId, user: UserNumber) -> bool {
         partition(app, user, self.partitions) == self.partition
     }
 
-    /// Checks that the user belongs to this partition. Two partitions must never write the rows of one user.
+    /// Two partitions must never write the rows of one user.
     fn check(self, app: AppId, user: UserNumber) -> Result<(), FoldError> {
         if self.owns(app, user) { Ok(()) } else { Err(FoldError::WrongPartition(user.0)) }
     }
@@ -75,31 +66,27 @@ impl InboxPartition {
     }
 }
 
-/// Error while applying an event. The event is invalid, so a retry does not help.
+/// The event is invalid, so a retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum FoldError {
-    /// The event type belongs to another stream.
     #[error("{0} does not belong in an inbox stream")]
     Foreign(&'static str),
-    /// The event names no send.
     #[error("the event adds items without naming a send")]
     NoSend,
-    /// The content of a recipient is missing.
     #[error("a recipient refers to content {0}, which the event lacks")]
     NoContent(u32),
-    /// The user belongs to another partition, so two partitions would write the user's rows.
+    /// Two partitions would write the user's rows.
     #[error("user {0} belongs to another partition")]
     WrongPartition(i64),
-    /// No id can be derived for an item; see [`ItemId::derive`].
+    /// See [`ItemId::derive`].
     #[error("cannot derive an item id: too many recipients, or a sequence beyond 53 bits")]
     NoNumber,
-    /// Content cannot be written as JSON.
     #[error("content: {0}")]
     Content(#[from] serde_json::Error),
 }
 
-/// A folded batch of events. All items are added before any item is changed. The result is the same as if the events were applied
-/// one by one, because a change applies only to items that earlier events added.
+/// A folded batch of events. All items are added before any item is changed; the result is the same as if the events were applied one by
+/// one, because a change applies only to items that earlier events added.
 #[derive(Debug, Default)]
 pub struct Fold {
     adds: Vec<NewItem>,
@@ -110,20 +97,14 @@ pub struct Fold {
 /// Changes that are applied together. The steps of a batch are applied one after the other.
 #[derive(Debug)]
 pub enum Step {
-    /// Changes to single items, in the order of the log: one statement reads the items, another writes them.
+    /// In the order of the log: one statement reads the items, another writes them.
     Items(Vec<(ItemKey, Change)>),
-    /// A change to all items on the list of a user.
     All(WholeInbox),
-    /// A user was erased.
     Erasure(AppId, UserNumber),
 }
 
 impl Fold {
-    /// Adds the event with sequence `seq`. If the event erases a user, the user is also added to `erased`. An invalid event
-    /// changes nothing.
-    ///
-    /// # Errors
-    /// Returns an error if the event is invalid. An invalid event can never be applied.
+    /// Adds the event with sequence `seq`, and an erased user to `erased`. An invalid event changes nothing and can never be applied.
     pub fn push(
         &mut self,
         origin: InboxPartition,
@@ -179,7 +160,6 @@ impl Fold {
         Ok(())
     }
 
-    /// Makes the same change to several items of a user. Ignores ids above `last`, which items get only later.
     fn change(&mut self, last: ItemId, app: AppId, user: UserNumber, items: &[ItemId], change: &Change) {
         let existing = items.iter().filter(|&&item| item <= last);
         let changed: Vec<_> = existing.map(|&item| ((app, user, item), change.clone())).collect();
@@ -191,24 +171,20 @@ impl Fold {
         }
     }
 
-    /// Approximate number of rows that this batch changes when it is applied.
     #[must_use]
     pub fn weight(&self) -> usize {
         self.weight
     }
 
-    /// Returns the creation times of all items to add.
     pub fn created_at(&self) -> impl Iterator<Item = Timestamp> {
         self.adds.iter().map(|item| item.created_at)
     }
 
-    /// The items to add before any step.
     #[must_use]
     pub fn adds(&self) -> &[NewItem] {
         &self.adds
     }
 
-    /// The steps to apply, one after the other, after the items were added.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps

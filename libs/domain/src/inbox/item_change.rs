@@ -1,5 +1,3 @@
-//! Changes to single inbox items.
-
 use std::collections::HashMap;
 
 use super::{ItemChange, ItemState};
@@ -7,20 +5,16 @@ use crate::{AppId, ItemId, Timestamp, UserNumber};
 
 pub type ItemKey = (AppId, UserNumber, ItemId);
 
-/// A change to a single item.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// A change by the user, such as seen or deleted, and its time.
     Item(ItemChange, Timestamp),
-    /// The new state that the app keeps with the item. None removes the state.
+    /// None removes the state.
     AppState(Option<String>),
-    /// Snoozed until this time.
     Snoozed(Timestamp),
-    /// The end of a snooze; see [`ItemState::end_snooze`].
+    /// See [`ItemState::end_snooze`].
     SnoozeEnded(Option<Timestamp>),
 }
 
-/// The old and the new state of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateChange {
     pub key: ItemKey,

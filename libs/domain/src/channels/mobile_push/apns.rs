@@ -1,40 +1,35 @@
-//! Headers of a request to APNs that a send may override.
-
 use serde_json::Value;
 
 use crate::Problem;
 use crate::content::Object;
 
-/// Headers that a send may override. It cannot override `apns-id` or the credential.
+/// Headers that a send may override, unlike `apns-id` and the credential.
 pub const OPEN_HEADERS: [&str; 5] =
     ["apns-push-type", "apns-priority", "apns-expiration", "apns-collapse-id", "apns-topic"];
-/// Longest collapse id, in bytes.
+/// Length in bytes.
 pub const MAX_COLLAPSE_ID: usize = 64;
-/// Largest payload of a VoIP push, which is the largest of all, in bytes.
+/// Largest payload of any push (a VoIP push), in bytes.
 pub const MAX_PAYLOAD: usize = 5_120;
 
-/// Longest value of the other headers, in bytes.
+/// Length in bytes, for headers other than the collapse id.
 const MAX_VALUE: usize = 255;
 
-/// Returns the payload in `override.channel.mobilePush.apns`: the member `payload`, or the whole object if it has a member `aps`.
+/// Returns the member `payload`, or the whole object if it has a member `aps`.
 #[must_use]
 pub fn payload(apns: &Object) -> Option<&Object> {
     if apns.contains_key("aps") { Some(apns) } else { apns.get("payload").and_then(Value::as_object) }
 }
 
-/// Returns the headers in `override.channel.mobilePush.apns`.
 #[must_use]
 pub fn headers(apns: &Object) -> Option<&Object> {
     apns.get("headers").and_then(Value::as_object)
 }
 
-/// Returns the value of a header as text.
 #[must_use]
 pub fn header_text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Checks the headers that a send overrides. `path` is the location of the headers.
 pub fn check_headers(path: &str, headers: &Object, problems: &mut Vec<Problem>) {
     for name in OPEN_HEADERS {
         let Some(value) = headers.get(name) else { continue };

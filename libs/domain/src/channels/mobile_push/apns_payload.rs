@@ -1,5 +1,3 @@
-//! Payload of a push in the format of APNs.
-
 use serde_json::{Value, json};
 
 use super::merge::merge;
@@ -9,14 +7,11 @@ use crate::content::Object;
 use crate::excerpt::{Cut, Fitted, fitting};
 use crate::{Answer, Reason};
 
-/// Maximum payload of a push in bytes, except for a VoIP push.
+/// Size in bytes, except for a VoIP push.
 const LARGEST: usize = 4_096;
 
-/// Builds the payload of a message as JSON text. Shortens the message's body if the payload is too large. Returns a note if the
-/// body was cut.
-///
-/// # Errors
-/// Returns an answer that fails the delivery permanently if the payload is too large even without a body.
+/// Builds the payload as JSON text, and cuts the body if the payload is too large. The error fails the delivery permanently: the payload is
+/// too large even without a body.
 pub fn of(message: &Message) -> Result<(String, Option<Cut>), Answer> {
     let empty = Object::new();
     let over = &message.options.apns;

@@ -1,5 +1,3 @@
-//! The app's data in a push.
-
 use serde_json::Value;
 
 use crate::content::Object;
@@ -13,8 +11,8 @@ pub fn is_reserved_by_fcm(key: &str) -> bool {
         || key.starts_with("gcm.notification.")
 }
 
-/// Returns data in the form of FCM, which accepts only texts: other values become JSON text, and `null` is left out. Leaves out
-/// the keys that FCM reserves, because `data` of a send is for all channels, and the others accept these keys.
+/// Returns data in the form of FCM, which accepts only texts: other values become JSON text, and `null` is left out. Keys that FCM reserves
+/// are dropped rather than refused, because the other channels accept them.
 #[must_use]
 pub fn as_texts(data: &Object) -> Object {
     let text = |value: &Value| match value {

@@ -1,6 +1,4 @@
-//! Messages in the format of FCM.
-//!
-//! <https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>
+//! Messages in the format of FCM (<https://firebase.google.com/docs/reference/fcm/rest/v1/projects.messages>).
 
 use serde_json::{Value, json};
 
@@ -13,15 +11,13 @@ use crate::excerpt::{Cut, Fitted, fitting};
 use crate::size::json_size;
 use crate::{Answer, Reason};
 
-/// Maximum size of the members `notification` and `data` together, in bytes.
+/// Size of the members `notification` and `data` together, in bytes.
 const LARGEST: usize = 4_096;
-/// Maximum time for which FCM keeps a message, in seconds: four weeks.
+/// Four weeks, in seconds.
 const LONGEST_TTL: u64 = 28 * 24 * 3_600;
 
-/// Builds the message for a device token. Shortens its body if the message is too large.
-///
-/// # Errors
-/// Returns an answer that fails the delivery permanently if the message is too large even without a body.
+/// Builds the message for a device token, and cuts its body if it is too large. The error fails the delivery permanently: the message is
+/// too large even without a body.
 pub fn of(message: &Message, token: &str) -> Result<(Object, Option<Cut>), Answer> {
     let data = data(message);
     let size = |body: &str| json_size(&notification(message, body)) + json_size(&data);
@@ -57,7 +53,6 @@ fn notification(message: &Message, body: &str) -> Object {
     ])
 }
 
-/// Builds the member `data`: the app's data without the keys that FCM reserves, and the delivery's id, link and icon.
 fn data(message: &Message) -> Object {
     let mut given = message.data.clone();
     own::defend(&mut given, message);
@@ -70,8 +65,7 @@ fn data(message: &Message) -> Object {
     data
 }
 
-/// Returns the send's overrides for one platform. `data` lists the members that hold the app's data; the keys that Tidings sets and
-/// those that FCM reserves are removed from these members.
+/// Returns the send's overrides for one platform. In the members of `data`, keys that Tidings sets or FCM reserves are removed.
 fn overlay(over: &Object, data: &[&str], message: &Message) -> Object {
     let mut over = over.clone();
     for name in data {
@@ -103,7 +97,7 @@ fn android(message: &Message) -> Object {
     android
 }
 
-/// Builds the part of the message for iOS apps that use FCM.
+/// Builds the part for iOS apps that use FCM.
 fn apns(message: &Message) -> Object {
     let options = &message.options;
     let end = message.expires_at.map(|end| end.millis().div_euclid(1_000).to_string());
@@ -145,7 +139,6 @@ fn webpush(message: &Message) -> Object {
     webpush
 }
 
-/// Builds an object from the members that have a value.
 fn present<const N: usize>(members: [(&str, Option<Value>); N]) -> Object {
     members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }

@@ -1,4 +1,4 @@
-//! Links in the members of a push that phones and browsers interpret.
+//! Links in the members of a push that phones and browsers interpret, at any depth.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use crate::Problem;
 use crate::content::Object;
 use crate::link::{is_icon, is_link};
 
-/// Names of members whose values phones and browsers open as links. They may be at any depth of a push.
+/// Members whose values phones and browsers open as links.
 const LINKS: [&str; 6] = ["url", "link", "deeplink", "deep_link", "click_action", "action_url"];
-/// Names of members whose values phones and browsers load as images. They may be at any depth of a push.
+/// Members whose values phones and browsers load as images.
 const IMAGES: [&str; 3] = ["icon", "image", "badge"];
 
-/// Adds a problem for each link and image, at any depth of the object, that a client must not open.
+/// Reports each link and image, at any depth, that a client must not open.
 pub fn check(path: &str, members: &Object, problems: &mut Vec<Problem>) {
     for (name, value) in members {
         let path = format!("{path}.{name}");
@@ -36,19 +36,16 @@ pub fn check(path: &str, members: &Object, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Returns true unless the value is a text that a client must not open as a link.
 #[must_use]
 pub fn is_sound_link(value: &Value) -> bool {
     value.as_str().is_none_or(is_link)
 }
 
-/// Returns true unless the value is a text that a client must not load as an image.
 #[must_use]
 pub fn is_sound_icon(value: &Value) -> bool {
     value.as_str().is_none_or(is_icon)
 }
 
-/// The problem of a link at `path`.
 #[must_use]
 pub fn problem(path: &str) -> Problem {
     let message = format!("{path} must be a relative or http(s) link, or have a scheme of your app");

@@ -1,10 +1,8 @@
-//! Merging of a send's overrides into the message that Tidings builds.
-
 use serde_json::Value;
 
 use crate::content::Object;
 
-/// Merges `over` into `onto`. Objects are merged recursively. Any other value in `over` replaces the value in `onto`.
+/// Objects are merged recursively. Any other value in `over` replaces the value in `onto`.
 pub(super) fn merge(onto: &mut Object, over: &Object) {
     for (key, value) in over {
         match (onto.get_mut(key), value) {

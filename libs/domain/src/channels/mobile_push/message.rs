@@ -1,5 +1,3 @@
-//! Content of a push together with the send's options in `override.channel.mobilePush`.
-
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +8,6 @@ use crate::content::{Object, PushContent};
 use crate::problem::joined;
 use crate::{Answer, DeliveryId, Problem, Reason, Timestamp};
 
-/// A push message, independent of the push service.
 pub struct Message {
     pub delivery: DeliveryId,
     pub now: Timestamp,
@@ -24,11 +21,8 @@ pub struct Message {
 }
 
 impl Message {
-    /// Reads the content and options of a delivery. The message expires at `expires_at`, or earlier by its option `ttl`.
-    ///
-    /// # Errors
-    /// Returns an answer that fails the delivery permanently if an option is malformed. The gateway refuses such a send by the same
-    /// rules, but earlier releases had fewer.
+    /// The message expires at `expires_at`, or earlier by its option `ttl`. A malformed option fails the delivery permanently: the gateway
+    /// refuses such a send, but earlier releases had fewer rules.
     pub fn read(
         delivery: DeliveryId,
         expires_at: Option<Timestamp>,
@@ -59,7 +53,6 @@ impl Message {
         })
     }
 
-    /// Returns true if the push is shown to the user.
     #[must_use]
     pub fn is_shown(&self) -> bool {
         self.title.is_some() || self.body.is_some()
@@ -72,7 +65,6 @@ impl Message {
     }
 }
 
-/// The answer for options from which no push can be built.
 #[must_use]
 pub fn unusable(problems: &[Problem]) -> Answer {
     let is_link = problems.iter().all(|problem| problem.code == "invalid_link");

@@ -1,5 +1,3 @@
-//! Options that a send sets for mobile push in `override.channel.mobilePush`, besides the texts and `data`.
-
 use serde_json::Value;
 
 use super::{apns, links};
@@ -9,22 +7,20 @@ use crate::fields::Fields;
 use crate::link::is_icon;
 use crate::size::json_size;
 
-/// Longest text option, in bytes.
+/// Length in bytes.
 const LONGEST: usize = 2_048;
 
-/// Mobile push options of one send.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MobilePushOptions {
     pub subtitle: Option<String>,
     pub image: Option<String>,
-    /// Name of the sound. An empty name means no sound; None means the default of the push service.
+    /// An empty name means no sound; None means the default of the push service.
     pub sound: Option<String>,
     pub badge: Option<i64>,
-    /// Id of a thread. Phones group the messages of a thread.
+    /// Phones group the messages of a thread.
     pub thread_id: Option<String>,
-    /// Collapse id: a later message replaces an earlier one with the same id.
+    /// A later message replaces an earlier one with the same id.
     pub collapse_id: Option<String>,
-    /// Category that determines the actions that the app offers.
     pub category: Option<String>,
     pub interruption_level: Option<String>,
     pub mutable_content: bool,
@@ -32,16 +28,14 @@ pub struct MobilePushOptions {
     pub is_urgent: bool,
     /// Seconds for which the push service keeps the message.
     pub ttl: Option<u64>,
-    /// Members of the message to FCM for Android.
     pub android: Object,
     /// Headers and payload for APNs, in the form of FCM, or the payload alone.
     pub apns: Object,
-    /// Members of the message to FCM for browsers.
     pub webpush: Object,
 }
 
 impl MobilePushOptions {
-    /// Reads the options. Problems name `path`, the location of the options in the request. Unknown members are ignored.
+    /// Ignores unknown members. `path` is the location of the options in the request.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> MobilePushOptions {
         let Some(mut options) = Fields::open(path, Value::Object(options), problems) else {
             return MobilePushOptions::default();

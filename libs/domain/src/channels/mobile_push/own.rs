@@ -1,5 +1,5 @@
-//! Protection of `deliveryId`, `url` and `icon`: clients trust that Tidings set these keys. The data and the overrides
-//! of a send cannot replace them.
+//! Protection of `deliveryId`, `url` and `icon`: clients trust that Tidings set these keys, so data and overrides of a send cannot replace
+//! them.
 
 use super::links::{is_sound_icon, is_sound_link};
 use super::message::Message;

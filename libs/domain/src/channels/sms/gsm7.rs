@@ -1,9 +1,9 @@
 //! The GSM 7 bit default alphabet with its extension table (3GPP TS 23.038, section 6.2.1).
 
-/// The escape: the septet after it is a code of the extension table.
+/// The septet after it is a code of the extension table.
 const ESCAPE: u8 = 0x1b;
 
-/// The default alphabet, indexed by code. Code 0x1B is the escape, not a character.
+/// Indexed by code. Code 0x1B is the escape, not a character.
 const ALPHABET: [char; 128] = [
     '@', '£', '$', '¥', 'è', 'é', 'ù', 'ì', 'ò', 'Ç', '\n', 'Ø', 'ø', '\r', 'Å', 'å', //
     'Δ', '_', 'Φ', 'Γ', 'Λ', 'Ω', 'Π', 'Ψ', 'Σ', 'Θ', 'Ξ', '\u{1b}', 'Æ', 'æ', 'ß', 'É', //
@@ -15,7 +15,6 @@ const ALPHABET: [char; 128] = [
     'p', 'q', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', 'ä', 'ö', 'ñ', 'ü', 'à',
 ];
 
-/// The extension table: the code that follows the escape, and the character that it stands for.
 const EXTENSION: [(u8, char); 10] = [
     (0x0a, '\u{c}'),
     (0x14, '^'),
@@ -29,17 +28,14 @@ const EXTENSION: [(u8, char); 10] = [
     (0x65, '€'),
 ];
 
-/// Encoding of a character: one septet, or the escape and a second septet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Septets {
-    /// A character of the default alphabet.
     One(u8),
-    /// A character of the extension table.
     Escaped(u8),
 }
 
 impl Septets {
-    /// Returns the septets of a character; None if the alphabet lacks the character.
+    /// None if the alphabet lacks the character.
     #[must_use]
     pub fn of(character: char) -> Option<Septets> {
         // Most characters are letters and digits, whose codes are the same as in ASCII.
@@ -65,7 +61,7 @@ impl Septets {
     }
 }
 
-/// Encodes a text with one septet per octet, unpacked, as in SMPP. Returns None if the alphabet lacks a character.
+/// Encodes a text with one septet per octet, unpacked, as in SMPP. None if the alphabet lacks a character.
 #[must_use]
 pub fn encode(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
@@ -78,8 +74,8 @@ pub fn encode(text: &str) -> Option<Vec<u8>> {
     Some(octets)
 }
 
-/// Decodes the result of [`encode`]. Returns None if an octet is not a septet, or if an escape is the last octet. An escaped code
-/// that the extension table lacks is decoded with the default alphabet (section 6.2.1.1).
+/// Decodes the result of [`encode`]; None if an octet is not a septet or the last octet is an escape. An escaped code that the extension
+/// table lacks is decoded with the default alphabet (section 6.2.1.1).
 #[must_use]
 pub fn decode(octets: &[u8]) -> Option<String> {
     let mut text = String::with_capacity(octets.len());

@@ -1,7 +1,5 @@
-//! Keywords with which the recipient of SMS stops messages, starts them again, or asks for help.
-//!
-//! All ways on which an SMS can arrive use this module. A message is a keyword only if it contains nothing else: letters and
-//! digits are compared, without case, diacritics, punctuation and spaces.
+//! Keywords with which the recipient of SMS stops messages, starts them again, or asks for help. A message is a keyword only if it contains
+//! nothing else, apart from case, diacritics, punctuation and spaces.
 
 mod table;
 
@@ -11,23 +9,18 @@ use unicode_normalization::char::is_combining_mark;
 use crate::settings::SettingsReader;
 pub use table::{EVERYWHERE, LOCAL, Words};
 
-/// Maximum number of letters and digits in a keyword.
+/// Number of letters and digits.
 const LONGEST: usize = 40;
-/// Maximum number of keywords of each kind that the settings of a provider may add.
+/// Limit per kind, in the settings of a provider.
 const MOST_ADDED: usize = 50;
 
-/// Meaning of a keyword.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keyword {
-    /// No further messages.
     Stop,
-    /// Messages again.
     Start,
-    /// Information about the sender.
     Help,
 }
 
-/// Keywords that the settings of a provider add to the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AddedKeywords {
     stop: Vec<String>,
@@ -35,7 +28,6 @@ pub struct AddedKeywords {
 }
 
 impl Keyword {
-    /// Name in logs and metrics.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -45,8 +37,8 @@ impl Keyword {
         }
     }
 
-    /// Returns the keyword that a message consists of, or None. Some keywords are only known in some countries; `number` is
-    /// the sender's number in E.164 form. If the tables give a word two meanings, it means `Stop`.
+    /// Returns the keyword that a message consists of. `number` is the sender's number in E.164 form, because some keywords are only known
+    /// in some countries. If the tables give a word two meanings, it means `Stop`.
     #[must_use]
     pub fn of(text: &str, number: &str, added: &AddedKeywords) -> Option<Keyword> {
         let word = folded(text)?;
@@ -68,7 +60,6 @@ impl Keyword {
 }
 
 impl AddedKeywords {
-    /// Reads the members `stopKeywords` and `startKeywords`.
     pub fn read(reader: &mut SettingsReader) -> AddedKeywords {
         let mut read = |member: &str| {
             let listed = reader.list(member);
@@ -85,8 +76,7 @@ impl AddedKeywords {
     }
 }
 
-/// Returns the letters and digits of a text in upper case and without diacritics, or None if there are none or more than
-/// [`LONGEST`].
+/// Upper case without diacritics; None if no letter or digit is left, or more than [`LONGEST`].
 fn folded(text: &str) -> Option<String> {
     let letters = text.nfkd().filter(|c| c.is_alphanumeric() && !is_combining_mark(*c));
     let mut word = String::new();

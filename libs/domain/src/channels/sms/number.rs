@@ -3,39 +3,33 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Minimum and maximum number of digits, including the country code. E.164 (section 6) states the maximum; the shortest numbers
-/// in use have seven digits.
+/// Number of digits, including the country code. E.164 (section 6) states the maximum; the shortest numbers in use have seven digits.
 const DIGITS: std::ops::RangeInclusive<usize> = 7..=15;
 
 /// A telephone number as `+` and digits: `+4915112345678`. Two numbers are equal if they name the same phone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhoneNumber(String);
 
-/// A text that is not a number with its country code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("must be a phone number with + and the country code, such as +4915112345678")]
 pub struct InvalidNumber;
 
 impl PhoneNumber {
-    /// Parses a number. Ignores what people write between the digits: white space, hyphens and dashes, dots, slashes, parentheses,
-    /// the `(0)` that only callers of the same country dial, and the invisible marks that phones copy along.
+    /// Parses a number. Ignores white space, hyphens and dashes, dots, slashes, parentheses, the `(0)` that only callers of the same
+    /// country dial, and the invisible marks that phones copy along.
     ///
-    /// # Errors
-    /// Returns an error if the number has no `+`. A prefix such as `00` or `011` is refused, because it depends on the country of
-    /// the caller: the number `001149…` means one phone in Australia and another one in Germany.
+    /// A number without `+` is refused: what a prefix such as `00` or `011` means depends on the country of the caller.
     pub fn parse(text: &str) -> Result<PhoneNumber, InvalidNumber> {
         let dialled_abroad = text.replace("(0)", "");
         let number: String = dialled_abroad.chars().filter(|c| !is_separator(*c)).collect();
         if is_e164(&number) { Ok(PhoneNumber(number)) } else { Err(InvalidNumber) }
     }
 
-    /// The number as `+` and digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The digits, without the `+`.
     #[must_use]
     pub fn digits(&self) -> &str {
         self.0.trim_start_matches('+')
@@ -56,7 +50,6 @@ impl FromStr for PhoneNumber {
     }
 }
 
-/// Returns true if a number is in E.164 form with the leading `+`: `+4915112345678`.
 #[must_use]
 pub fn is_e164(number: &str) -> bool {
     number.strip_prefix('+').is_some_and(|digits| {

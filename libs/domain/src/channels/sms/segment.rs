@@ -2,37 +2,33 @@
 
 use super::gsm7::{self, Septets};
 
-/// Maximum number of septets in a message that fits into one segment.
+/// Septets in a message that fits into one segment.
 const GSM7_ALONE: usize = 160;
-/// Maximum number of septets in each segment of a longer message. Six octets of each segment hold a header with the segment's
-/// number.
+/// Septets in each segment of a longer message. Six octets of each segment hold a header with the segment's number.
 const GSM7_PART: usize = 153;
-/// Maximum number of UTF-16 code units in a message that fits into one segment.
+/// UTF-16 code units in a message that fits into one segment.
 const UCS2_ALONE: usize = 70;
-/// Maximum number of UTF-16 code units in each segment of a longer message.
+/// UTF-16 code units in each segment of a longer message.
 const UCS2_PART: usize = 67;
-/// Maximum number of segments in a message. The header stores this number in one octet.
+/// The header stores this number in one octet.
 pub const MOST_SEGMENTS: usize = 255;
 
-/// Encoding of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
-    /// The GSM 7 bit default alphabet with its extension table.
     Gsm7,
     /// UCS-2. In practice this is UTF-16 in big-endian order, which every phone reads.
     Ucs2,
 }
 
-/// A text split into segments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentedText<'a> {
     pub alphabet: Alphabet,
-    /// The segments, at least one.
+    /// Never empty.
     pub parts: Vec<&'a str>,
 }
 
 impl<'a> SegmentedText<'a> {
-    /// Splits a text. The encoding is GSM 7 bit if that alphabet contains all characters of the text, and UCS-2 otherwise.
+    /// Splits a text, in GSM 7 bit if that alphabet contains all its characters, otherwise in UCS-2.
     #[must_use]
     pub fn of(text: &'a str) -> SegmentedText<'a> {
         let is_gsm7 = text.chars().all(|character| Septets::of(character).is_some());
@@ -40,7 +36,6 @@ impl<'a> SegmentedText<'a> {
         SegmentedText::written_in(alphabet, text)
     }
 
-    /// Splits a text for UCS-2, even if the GSM 7 bit alphabet contains all characters of the text.
     #[must_use]
     pub fn in_ucs2(text: &'a str) -> SegmentedText<'a> {
         SegmentedText::written_in(Alphabet::Ucs2, text)
@@ -64,8 +59,7 @@ impl<'a> SegmentedText<'a> {
 }
 
 impl Alphabet {
-    /// Encodes a text in this alphabet for SMPP: one septet per octet, or UTF-16 in big-endian order. Returns None if the
-    /// alphabet lacks a character.
+    /// Encodes a text for SMPP: one septet per octet, or UTF-16 in big-endian order. None if the alphabet lacks a character.
     #[must_use]
     pub fn encode(self, text: &str) -> Option<Vec<u8>> {
         match self {
@@ -82,8 +76,8 @@ fn units(alphabet: Alphabet, character: char) -> usize {
     }
 }
 
-/// Splits a text into parts of at most `room` units (septets or UTF-16 code units, as counted by `length`). A character of two
-/// units (an escape and its code, or a surrogate pair) is never split between two parts.
+/// Cuts into parts of at most `room` units, counted by `length`, and never within a character of two units (an escape and its code, or a
+/// surrogate pair).
 fn cut(text: &str, room: usize, length: impl Fn(char) -> usize) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut rest = text;

@@ -1,13 +1,9 @@
-//! Senders of SMS.
-
-/// Longest name of a sender, in characters (GSM 03.40, section 9.1.2.5).
+/// Length in characters (GSM 03.40, section 9.1.2.5).
 const MAX_NAME: usize = 11;
 
-/// What a sender must be, for problems.
 pub const SENDER: &str = "must be a number, a short code, or a name of up to 11 letters and digits";
 
-/// Returns true if a text can be the sender of an SMS: 3 to 15 digits with an optional `+`, or up to 11 characters with at
-/// least one letter.
+/// Returns true for 3 to 15 digits with an optional `+`, or up to 11 characters with at least one letter.
 #[must_use]
 pub fn is_sender(text: &str) -> bool {
     let digits = text.strip_prefix('+').unwrap_or(text);

@@ -1,5 +1,3 @@
-//! Error codes in Twilio's responses and status callbacks.
-
 use std::time::Duration;
 
 use crate::Outcome;
@@ -13,7 +11,7 @@ const ONCE: Outcome = Outcome::Retry {
 const TWICE_A_DAY: Outcome =
     Outcome::Retry { after: None, limit: Some(RetryLimit { retries: 2, over: DAY }) };
 
-/// Error codes and their outcomes. <https://www.twilio.com/docs/api/errors>
+/// Error codes of <https://www.twilio.com/docs/api/errors>.
 pub const TABLE: &[(u32, Outcome)] = &[
     // A problem with the credentials, the account or its permissions.
     (20003, Outcome::PauseProvider),
@@ -57,33 +55,30 @@ pub const TABLE: &[(u32, Outcome)] = &[
     (30019, Outcome::Failed),
 ];
 
-/// Codes that report a problem with the sender's number. If the send chose that number, the account is not at fault.
+/// Codes about the sender's number. If the send chose that number, the account is not at fault.
 const SENDER: [u32; 5] = [21212, 21603, 21606, 21659, 21660];
 
 /// Codes for a region or a type of number to which the account may not send. Another provider may be able to reach the recipient,
 /// and this provider can still reach other recipients.
 const ABOUT_NUMBER: [u32; 4] = [21408, 21608, 30032, 30034];
 
-/// Returns true if a code is about the account's permission to send to the recipient's number.
 #[must_use]
 pub fn is_about_number(code: u32) -> bool {
     ABOUT_NUMBER.contains(&code)
 }
 
-/// Returns the outcome of a code; None if the table does not contain the code.
 #[must_use]
 pub fn outcome(code: u32) -> Option<Outcome> {
     TABLE.iter().find(|(known, _)| *known == code).map(|(_, outcome)| outcome.clone())
 }
 
-/// Returns true if a code reports a problem with the sender's number.
 #[must_use]
 pub fn is_about_sender(code: u32) -> bool {
     SENDER.contains(&code)
 }
 
-/// Returns the outcome of the `ErrorCode` in a status callback for an undelivered message. An unknown or missing code is a
-/// permanent failure, because Twilio had accepted the message and tried to deliver it.
+/// Returns the outcome of an undelivered message. An unknown or missing code is a permanent failure, because Twilio had accepted the
+/// message and tried to deliver it.
 #[must_use]
 pub fn of_undelivered(code: Option<u32>) -> Outcome {
     code.and_then(outcome).unwrap_or(Outcome::Failed)

@@ -1,17 +1,16 @@
-//! Checks the endpoint of a web push subscription. Clients choose endpoints, so Tidings accepts only endpoints at known push
-//! services. Otherwise a client could make Tidings call any host.
+//! The endpoint of a web push subscription. Clients choose endpoints, so Tidings accepts only known push services: otherwise a client could
+//! make Tidings call any host.
 
 use super::host::{PushHost, is_address, is_name, origin, split_port};
 use crate::Problem;
 
-/// Longest endpoint, in bytes.
+/// Length in bytes.
 pub const MAX_ENDPOINT: usize = 2048;
 
 const SCHEME: &str = "https://";
 const PORT: &str = "443";
 
-/// Returns the origin of an endpoint. Returns None for an endpoint that must not be called: one that is too long, not in
-/// canonical form, or not at one of `hosts`.
+/// Returns None for an endpoint that must not be called: too long, not in canonical form, or not at one of `hosts`.
 #[must_use]
 pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     let is_known = endpoint.len() <= MAX_ENDPOINT
@@ -21,7 +20,7 @@ pub fn origin_of<'a>(endpoint: &'a str, hosts: &[PushHost]) -> Option<&'a str> {
     endpoint.get(..scheme.len() + "://".len() + authority)
 }
 
-/// Returns the canonical form of an endpoint. If the endpoint is invalid, adds problems and returns None.
+/// Returns the canonical form of an endpoint, or reports why it is invalid.
 pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>) -> Option<String> {
     let before = problems.len();
     let mut problem =
@@ -69,7 +68,7 @@ pub(super) fn check(text: &str, hosts: &[PushHost], problems: &mut Vec<Problem>)
     (problems.len() == before).then(|| format!("{SCHEME}{host}{slash}{tail}"))
 }
 
-/// Returns the canonical form of an endpoint if its origin is exactly one of the origins in `hosts`; None otherwise.
+/// Returns the canonical form if the endpoint's origin is exactly one of the origins in `hosts`.
 fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     let (scheme, rest) = text.split_once("://")?;
     let (authority, tail) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
@@ -79,8 +78,7 @@ fn at_an_origin(text: &str, hosts: &[PushHost]) -> Option<String> {
     is_named.then(|| format!("{origin}{slash}{tail}"))
 }
 
-/// Returns true for a character that RFC 3986 allows in a URL. Returns false for a backslash, which some parsers treat as a
-/// slash.
+/// Characters of RFC 3986. A backslash is not one; some parsers treat it as a slash.
 fn is_of_a_url(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~:/?#[]@!$&'()*+,;=%".contains(&byte)
 }

@@ -1,10 +1,7 @@
-//! Hosts of push services.
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
-/// The push services of current browsers: a DNS name and a flag. If the flag is true, every host below the name is allowed, but
-/// not the name itself. If the flag is false, only the name itself is allowed.
+/// Push services of current browsers. With true, every host below the name is allowed, but not the name itself; with false, only the name.
 const KNOWN: [(&str, bool); 7] = [
     // Chrome and most browsers based on it.
     ("fcm.googleapis.com", false),
@@ -19,9 +16,9 @@ const KNOWN: [(&str, bool); 7] = [
     // Safari.
     ("push.apple.com", true),
 ];
-/// Longest DNS name, in bytes (RFC 1035, section 2.3.4).
+/// Length in bytes (RFC 1035, section 2.3.4).
 const MAX_NAME: usize = 253;
-/// Longest label of a DNS name, in bytes (RFC 1035, section 2.3.4).
+/// Length in bytes (RFC 1035, section 2.3.4).
 const MAX_LABEL: usize = 63;
 
 /// An allowed location of push services: one host (`push.example`), every host below a name (`*.push.example`), or exactly one
@@ -36,14 +33,12 @@ enum Place {
 }
 
 impl PushHost {
-    /// Returns the push services of today's browsers.
     #[must_use]
     pub fn known() -> Vec<PushHost> {
         KNOWN.map(|(name, below)| PushHost(Place::Host { name: name.to_owned(), below })).into()
     }
 
-    /// Returns true if this location names `host`, or names every host below a parent domain of `host`. `host` must be in lower
-    /// case.
+    /// `host` must be in lower case.
     #[must_use]
     pub fn covers(&self, host: &str) -> bool {
         let Place::Host { name, below } = &self.0 else {
@@ -56,13 +51,12 @@ impl PushHost {
         }
     }
 
-    /// Returns true if this is exactly the given origin, which must be in lower case and without a default port.
+    /// `origin` must be in lower case and without a default port.
     pub(super) fn is_origin(&self, origin: &str) -> bool {
         matches!(&self.0, Place::Origin(known) if known == origin)
     }
 }
 
-/// A text that is neither a host name nor an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("neither a host name nor an origin")]
 pub struct InvalidHost;
@@ -88,8 +82,7 @@ impl FromStr for PushHost {
     }
 }
 
-/// Returns the origin in canonical form (RFC 6454, section 6.2), which omits a default port. Returns None if the origin is
-/// invalid. Both arguments must be in lower case.
+/// Returns the canonical form (RFC 6454, section 6.2), which omits a default port. Both arguments must be in lower case.
 pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     let implied = match scheme {
         "http" => 80,
@@ -110,7 +103,7 @@ pub(super) fn origin(scheme: &str, authority: &str) -> Option<String> {
     is_sound.then(|| format!("{scheme}://{host}{shown}"))
 }
 
-/// Splits the authority of a URL, which must not contain user information, into host and port.
+/// Splits an authority, which must not contain user information.
 pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     let end = text.rfind(']').map_or(0, |end| end + 1);
     let (_, rest) = text.split_at(end);
@@ -123,7 +116,7 @@ pub(super) fn split_port(text: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// Returns true if `host` has the form of a host name in lower case (RFC 1123, section 2.1). An IPv4 address has this form too.
+/// Checks the form of a host name in lower case (RFC 1123, section 2.1). An IPv4 address has this form too.
 pub(super) fn is_name(host: &str) -> bool {
     let is_label = |label: &str| {
         let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -135,8 +128,8 @@ pub(super) fn is_name(host: &str) -> bool {
     host.len() <= MAX_NAME && host.split('.').all(is_label)
 }
 
-/// Returns true if `host` is an IP address or its last label starts with a digit. URL parsers read a host with a numeric last
-/// label as an IPv4 address.
+/// Returns true for an IP address, and for a name whose last label starts with a digit: URL parsers read a numeric last label as an IPv4
+/// address.
 pub(super) fn is_address(host: &str) -> bool {
     let last = host.strip_suffix('.').unwrap_or(host).rsplit('.').next().unwrap_or_default();
     host.starts_with('[') || last.starts_with(|first: char| first.is_ascii_digit())

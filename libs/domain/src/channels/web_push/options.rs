@@ -1,5 +1,3 @@
-//! Options that a send sets for web push in `override.channel.webPush`: time to live, urgency and topic.
-
 use serde_json::Value;
 
 use crate::Problem;
@@ -9,14 +7,14 @@ use crate::overrides::PushOverride;
 use crate::size::json_size;
 use crate::text_enum::text_enum;
 
-/// Longest `Topic`, in bytes (RFC 8030, section 5.4).
+/// Length in bytes (RFC 8030, section 5.4).
 const MAX_TOPIC: usize = 32;
-/// Longest time for which Tidings asks a push service to keep a message: four weeks, in seconds.
+/// Four weeks, in seconds.
 pub const MAX_TTL: u32 = 28 * 86_400;
 
 text_enum! {
-    /// Urgency of a message (RFC 8030, section 5.3). Each variant describes a state of the device. The push service may hold the
-    /// message until the device is in that state or in one listed before it.
+    /// Urgency of a message (RFC 8030, section 5.3): the push service may hold the message until the device is in the state of the variant
+    /// or in one listed before it.
     Urgency {
         /// The device is on power and Wi-Fi.
         VeryLow = "very-low",
@@ -33,7 +31,6 @@ text_enum! {
 /// adds.
 pub const MAX_MESSAGE: usize = 3_480;
 
-/// Checks `override.channel.webPush`, whose location is `path`.
 pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
     WebPushOptions::parse(push.options.clone(), path, problems);
     let texts: usize = [&push.title, &push.icon, &push.url].into_iter().flatten().map(json_size).sum();
@@ -46,19 +43,17 @@ pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
     }
 }
 
-/// Web push options of one send. They override the settings of the provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebPushOptions {
-    /// Seconds for which the push service keeps a message for an unreachable browser.
+    /// Seconds for which a push service keeps the message for an unreachable browser.
     pub ttl: Option<u32>,
     pub urgency: Option<Urgency>,
-    /// Topic of at most 32 characters of base64url. At the push service, a message replaces an undelivered message with the same
-    /// topic.
+    /// At most 32 characters of base64url. A message replaces an undelivered message with the same topic.
     pub topic: Option<String>,
 }
 
 impl WebPushOptions {
-    /// Reads the options. Problems name `path`, the location of the options in the request. Unknown members are ignored.
+    /// Ignores unknown members. `path` is the location of the options in the request.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
         let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
             return WebPushOptions::default();
@@ -71,7 +66,7 @@ impl WebPushOptions {
     }
 }
 
-/// Reads `ttl`: whole seconds, at most four weeks. Also used for provider settings.
+/// Whole seconds, at most four weeks. Also used for provider settings.
 pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32> {
     let before = problems.len();
     let seconds = fields.whole_number("ttl", problems);
@@ -84,7 +79,7 @@ pub fn read_ttl(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<u32>
     ttl
 }
 
-/// Reads `urgency`. Also used for provider settings.
+/// Used for provider settings as well.
 pub fn read_urgency(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Urgency> {
     let value = fields.take("urgency")?;
     let urgency = value.as_str().and_then(|text| text.parse().ok());

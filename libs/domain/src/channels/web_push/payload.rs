@@ -1,4 +1,4 @@
-//! Payload for a browser's service worker. `clients/web-push/README.md` describes its format.
+//! Payload for a browser's service worker; `clients/web-push/README.md` describes its format.
 
 use serde::Serialize;
 use uuid::Uuid;
@@ -10,7 +10,7 @@ use crate::{Answer, DeliveryId, Reason, SendId};
 /// Largest message before its encryption, in bytes: 4,096 bytes (RFC 8030, section 7.2) less what RFC 8188 and RFC 8291 add.
 pub const MAX_PLAINTEXT: usize = 3_993;
 
-/// The message before encryption. Members without a value are left out, because the size is limited.
+/// Members without a value are left out, because the size is limited.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Payload<'a> {
@@ -33,7 +33,7 @@ pub struct Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// Creates the payload of a message. `body` replaces the body of `content`.
+    /// `body` replaces the body of `content`.
     #[must_use]
     pub fn new(
         content: &'a PushContent,
@@ -55,8 +55,7 @@ impl<'a> Payload<'a> {
     }
 }
 
-/// Returns the worker's answer if a message is too large for push services even without a body. Cutting the body, which the
-/// worker does, cannot help then.
+/// Returns the worker's answer if a message is too large for push services even without a body, so that cutting the body cannot help.
 #[must_use]
 pub fn too_large(content: &PushContent, click_url: Option<&str>) -> Option<Answer> {
     // The size does not depend on the values of the ids.
@@ -65,7 +64,6 @@ pub fn too_large(content: &PushContent, click_url: Option<&str>) -> Option<Answe
     (size > MAX_PLAINTEXT).then(|| oversized(size))
 }
 
-/// The answer for a message of this size without a body.
 #[must_use]
 pub fn oversized(size: usize) -> Answer {
     let message = format!(

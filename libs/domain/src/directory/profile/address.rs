@@ -1,5 +1,3 @@
-//! The addresses in a profile.
-
 use serde_json::Value;
 
 use super::tokens::{TOKEN_HOLDERS, tokens_in};
@@ -9,24 +7,18 @@ use crate::{EmailAddress, PhoneNumber, Problem};
 /// Reason why a profile has no address for a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAddress {
-    /// The profile names no address.
     Absent,
-    /// The profile names a text that is not an address.
     Malformed,
 }
 
-/// The email address in a profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrittenEmail<'a> {
     pub address: EmailAddress,
-    /// The text in the profile.
     pub written: &'a str,
 }
 
-/// Returns the profile's `email`, or the user's identifier if the profile has no key `email`.
-///
-/// # Errors
-/// Returns the reason if there is no address. An identifier that is not an address is not malformed, but absent.
+/// Returns the profile's `email`, or the user's identifier if the profile has no key `email`. An identifier that is not an address is not
+/// malformed, but absent.
 pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Result<WrittenEmail<'a>, NoAddress> {
     let (written, otherwise) = match profile.get("email") {
         None => (identifier, NoAddress::Absent),
@@ -35,22 +27,17 @@ pub fn email<'a>(identifier: &'a str, profile: &'a Object) -> Result<WrittenEmai
     EmailAddress::parse(written).map(|address| WrittenEmail { address, written }).map_err(|_| otherwise)
 }
 
-/// Returns the phone number for SMS: `phoneNumber`, or `phone` if the profile has no key `phoneNumber`.
-///
-/// # Errors
-/// Returns the reason if there is no number.
+/// Returns `phoneNumber`, or `phone` if the profile has no key `phoneNumber`.
 pub fn phone(profile: &Object) -> Result<PhoneNumber, NoAddress> {
     let value = profile.get("phoneNumber").or_else(|| profile.get("phone")).ok_or(NoAddress::Absent)?;
     PhoneNumber::parse(named(value)?).map_err(|_| NoAddress::Malformed)
 }
 
-/// Returns the text of an address, unless it is `null` or blank.
 fn named(value: &Value) -> Result<&str, NoAddress> {
     value.as_str().filter(|text| !text.trim().is_empty()).ok_or(NoAddress::Absent)
 }
 
-/// Returns a problem for each address that the pairs name and that is malformed. `path` is the location of the pairs. Such pairs
-/// are stored, but nothing can be sent to the address.
+/// Reports malformed addresses in `pairs`, whose location is `path`. Such pairs are stored, but nothing can be sent to the address.
 #[must_use]
 pub fn malformed(path: &str, pairs: &Object) -> Vec<Problem> {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
@@ -68,7 +55,7 @@ pub fn malformed(path: &str, pairs: &Object) -> Vec<Problem> {
     ["email", "phoneNumber", "phone"].into_iter().filter_map(problem).collect()
 }
 
-/// Returns the mobile push targets, as `fcm:{token}` and `apns:{token}`.
+/// Mobile push targets, as `fcm:{token}` and `apns:{token}`.
 pub fn push_targets(profile: &Object) -> impl Iterator<Item = String> {
     TOKEN_HOLDERS.iter().flat_map(|service| {
         let holder = profile.get(*service).and_then(Value::as_object);

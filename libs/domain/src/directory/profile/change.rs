@@ -1,21 +1,17 @@
-//! Writes to a profile, and the reasons for refusing them.
-
 use super::keys::{self, APP_KEY, RESERVED_KEY};
 use super::{MAX_PROFILE, MAX_WORK, Patch, TokenChange, malformed, merge};
 use crate::Problem;
 use crate::content::Object;
 use crate::size::json_size;
 
-/// A well-formed write to a profile. Whether it can be applied depends on the profile; see [`Refusal`].
+/// A well-formed write to a profile; the profile may still refuse it.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// Merges key-value pairs into the profile.
     Merge(Object),
-    /// Applies a JSON Patch to the profile.
     Patch(Patch),
 }
 
-/// Caller who reads or writes a profile, classified by the proof of identity in the request.
+/// Caller who reads or writes a profile, by the proof of identity in the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
     /// The app's backend: may write every key.
@@ -31,63 +27,52 @@ pub enum Author {
 }
 
 impl Author {
-    /// Returns true if the caller proved that it acts for the user.
+    /// True if the caller proved that it acts for the user.
     #[must_use]
     pub fn has_proof(self) -> bool {
         matches!(self, Author::App | Author::User)
     }
 }
 
-/// Reason why a write to a profile is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// After the write, the value of a key that Tidings reads itself would have the wrong type or contain a control character.
-    /// The problems name fields of the profile.
+    /// A key that Tidings reads itself would have the wrong type or contain a control character.
     #[error("the profile would be invalid")]
     Invalid(Vec<Problem>),
-    /// The profile would be larger than [`MAX_PROFILE`].
+    /// Larger than [`MAX_PROFILE`].
     #[error("the profile would have {0} bytes; at most {MAX_PROFILE} are allowed")]
     TooLong(usize),
-    /// The profile would nest deeper than [`MAX_DEPTH`](crate::fields::MAX_DEPTH) levels.
+    /// Deeper than [`MAX_DEPTH`](crate::fields::MAX_DEPTH) levels.
     #[error("the profile would nest deeper than {} levels", crate::fields::MAX_DEPTH)]
     TooDeep,
-    /// The operations of a patch would process more than [`MAX_WORK`] bytes in total.
     #[error(
         "a patch of {operations} operations on a profile of {size} bytes is too much work: operations \u{d7} bytes must not \
          exceed {MAX_WORK}; send fewer operations at a time, or merge pairs instead"
     )]
     TooMuchWork {
-        /// Number of operations of the patch.
         operations: usize,
-        /// Size of the profile as JSON text, in bytes, before the operation that exceeds the limit.
+        /// Size as JSON text, in bytes, before the operation that exceeds the limit.
         size: usize,
     },
-    /// A caller who did not prove their identity reads or writes an address.
     #[error(
         "email, phoneNumber, phone, fcm, apns and web-push subscriptions are addresses of messages: send a bearer token of the \
          user or the API secret, or, for the push token or subscription of this device alone, the device secret that its \
          first connect returned"
     )]
     AddressGuarded,
-    /// A user writes the key that is reserved for the app's backend.
     #[error("the profile key {APP_KEY} can be written only with the API secret")]
     AppOnly,
-    /// The profile would have the reserved key.
     #[error("the profile key {RESERVED_KEY} is reserved: a user cannot be renamed")]
     ReservedKey,
-    /// The profile would not be an object.
     #[error("the profile would no longer be an object")]
     NoObject,
-    /// The operation with this index in the patch cannot be applied.
+    /// Index of the operation in the patch.
     #[error("[{0}] cannot be applied: {1}")]
     Inapplicable(usize, super::PatchFailure),
 }
 
 impl Change {
-    /// Returns the profile after this change.
-    ///
-    /// # Errors
-    /// Returns the reason if the change is refused. No part of a refused change is applied.
+    /// Returns the profile after this change. No part of a refused change is applied.
     pub fn apply(&self, before: &Object, author: Author) -> Result<Object, Refusal> {
         let after = match author {
             Author::App | Author::User | Author::Claimed => self.apply_to(before)?,
@@ -106,8 +91,8 @@ impl Change {
         }
     }
 
-    /// Applies the change to a copy of the profile without its addresses, so that the change can neither copy nor test an
-    /// address. Then adds the addresses to the result. For callers who may not see them.
+    /// Applies the change to a copy of the profile without its addresses, so that a caller who may not see them can neither copy nor test
+    /// an address.
     fn apply_without_addresses(&self, before: &Object) -> Result<Object, Refusal> {
         let names_address = match self {
             Change::Merge(pairs) => keys::holds_address(pairs),
@@ -126,8 +111,7 @@ impl Change {
         Ok(after)
     }
 
-    /// Returns a problem for each malformed address that the change writes. The operations of a patch that copy or move values are
-    /// not followed.
+    /// Reports each malformed address that the change writes. Copies and moves of a patch are not followed.
     #[must_use]
     pub fn malformed(&self) -> Vec<Problem> {
         match self {
@@ -136,7 +120,6 @@ impl Change {
         }
     }
 
-    /// Returns the effect of the change on the push tokens of the profile.
     #[must_use]
     pub fn tokens(&self, before: &Object, after: &Object) -> TokenChange {
         match self {
@@ -146,7 +129,6 @@ impl Change {
     }
 }
 
-/// Returns the parts of the profile that this author may see.
 #[must_use]
 pub fn seen_by(mut profile: Object, author: Author) -> Object {
     if author == Author::Unproven {
@@ -155,11 +137,8 @@ pub fn seen_by(mut profile: Object, author: Author) -> Object {
     profile
 }
 
-/// Merges pairs into a profile. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new
-/// tokens from `tokens` and `token` are appended to the existing `tokens`.
-///
-/// # Errors
-/// Returns an error if the profile would have the reserved key or be larger than [`MAX_PROFILE`].
+/// Merges pairs into a profile. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new tokens from
+/// `tokens` and `token` are appended to `tokens`.
 pub fn merged(profile: &Object, pairs: &Object) -> Result<Object, Refusal> {
     let mut after = profile.clone();
     merge(&mut after, pairs.clone());

@@ -1,23 +1,19 @@
-//! The keys of a profile that Tidings reads itself, and the reserved key.
-
 use serde_json::Value;
 
 use super::tokens::TOKEN_HOLDERS;
 use crate::Problem;
 use crate::content::Object;
 
-/// Key that a profile must not contain, because it could be mistaken for the user's identifier, which cannot be changed.
+/// A profile must not contain this key, because it could be mistaken for the user's identifier, which cannot be changed.
 pub(super) const RESERVED_KEY: &str = "identifier";
 
 /// Key that only the app's backend may write.
 pub const APP_KEY: &str = "app";
 
-/// Keys whose value is a single address.
 const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
 
-/// Checks the values of the keys that Tidings reads itself: each must have the right type, and no address may contain a control
-/// character. Callers check the whole body with `check_plain_json`. This function does not report the reserved key, because a
-/// write of that key is a [`Refusal`](super::Refusal) with its own HTTP status.
+/// Checks the keys that Tidings reads itself: each must have the right type, and no address may contain a control character. The reserved
+/// key is not reported, because writing it is a [`Refusal`](super::Refusal) with its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
     for key in ADDRESS_KEYS {
@@ -82,12 +78,11 @@ fn control_character(at: &str) -> Problem {
     Problem::new(at, "invalid_character", format!("{at} must not contain control characters"))
 }
 
-/// Returns true if the value of this key is an address or contains push tokens. An app can restrict access to these keys.
+/// True for addresses and push tokens, to which an app can restrict access.
 pub(super) fn is_address(key: &str) -> bool {
     ADDRESS_KEYS.contains(&key) || TOKEN_HOLDERS.contains(&key)
 }
 
-/// Returns true if [`is_address`] is true for any key of the profile.
 pub(super) fn holds_address(profile: &Object) -> bool {
     profile.keys().any(|key| is_address(key))
 }

@@ -16,12 +16,12 @@ use crate::content::Object;
 use crate::fields::MAX_DEPTH;
 use crate::size::json_size;
 
-/// Maximum number of operations of a patch by a caller with the app's secret.
+/// Limit for a caller with the app's secret.
 pub const MAX_OPERATIONS: usize = 1_000;
-/// Maximum number of operations of a patch by any other caller.
+/// Limit for any other caller.
 pub const MAX_USER_OPERATIONS: usize = 100;
-/// Maximum number of bytes that the operations of a patch may process in total. Each operation counts as the size of the whole
-/// document, because an operation may have to walk, move or copy all of it.
+/// Bytes that the operations of a patch may process in total. Each operation counts as the whole document, because it may have to walk,
+/// move or copy all of it.
 pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
@@ -31,26 +31,22 @@ const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 #[derive(Clone, Debug)]
 pub struct Patch(Vec<PatchOperation>);
 
-/// Reason why a well-formed operation cannot be applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PatchFailure {
-    /// A `test` found a different value.
     #[error("the value at path differs")]
     TestFailed,
     /// `path` does not exist, or the operation cannot be applied there.
     #[error("path does not exist")]
     NoPath,
-    /// No value exists at `from`.
     #[error("from does not exist")]
     NoFrom,
-    /// The operation moves a value into itself.
     #[error("path is inside from")]
     IntoItself,
 }
 
 impl Patch {
-    /// Reads a patch of at most `most` operations. Each problem names the operation and its member, such as `[2].op`. With
-    /// `strict`, members that RFC 6902 does not define are problems.
+    /// Reads a patch of at most `most` operations. Problems name the operation and its member, such as `[2].op`. With `strict`, members
+    /// that RFC 6902 does not define are problems.
     pub fn read(items: Vec<Value>, most: usize, strict: bool, problems: &mut Vec<Problem>) -> Patch {
         if items.len() > most {
             let with_secret = if most < MAX_OPERATIONS {
@@ -80,7 +76,6 @@ impl Patch {
         })
     }
 
-    /// Iterates over the values that the operations write.
     pub(super) fn values(&self) -> impl Iterator<Item = &Value> {
         self.0.iter().filter_map(|operation| match operation {
             PatchOperation::Add(AddOperation { value, .. })
@@ -89,7 +84,6 @@ impl Patch {
         })
     }
 
-    /// Returns the values that operations write to top-level keys.
     pub(super) fn written_pairs(&self) -> Object {
         let mut pairs = Object::new();
         for operation in &self.0 {
@@ -107,10 +101,7 @@ impl Patch {
         pairs
     }
 
-    /// Applies all operations to a profile, and then brings its push tokens into the form that a merge produces.
-    ///
-    /// # Errors
-    /// Returns the reason if an operation cannot be applied or the resulting profile is not allowed.
+    /// Brings the push tokens of the result into the form that a merge produces.
     pub(super) fn apply(&self, profile: &Object) -> Result<Object, Refusal> {
         let Value::Object(mut profile) = self.apply_to(Value::Object(profile.clone()))? else {
             return Err(Refusal::NoObject);
@@ -125,12 +116,8 @@ impl Patch {
         Ok(profile)
     }
 
-    /// Applies all operations to a document.
-    ///
-    /// # Errors
-    /// Returns an error if an operation cannot be applied, or if the operations process more than [`MAX_WORK`] bytes. Also
-    /// returns an error if the document becomes larger or deeper than a profile may be, even if later operations would shrink it
-    /// again. Otherwise copies of copies could exhaust memory.
+    /// Applies all operations to a document. Fails if they process more than [`MAX_WORK`] bytes, or if the document meanwhile becomes
+    /// larger or deeper than a profile may be, even if later operations would shrink it again: copies of copies could exhaust memory.
     pub fn apply_to(&self, mut document: Value) -> Result<Value, Refusal> {
         let mut size = json_size(&document);
         let mut work = 0;
@@ -235,7 +222,7 @@ fn apply_one(operation: &PatchOperation, document: &mut Value) -> Result<(), Pat
     })
 }
 
-/// Returns true if two values are equal by RFC 6902, section 4.6, which compares numbers by value, not by notation.
+/// Compares as RFC 6902, section 4.6, does: numbers by value, not by notation.
 fn same(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
@@ -255,7 +242,7 @@ fn same_number(one: &Number, other: &Number) -> bool {
     one.as_f64().zip(other.as_f64()).is_some_and(|(one, other)| one == other)
 }
 
-/// Returns the size of a document as JSON text, in bytes. Refuses a document that is larger or deeper than a profile may be.
+/// Size as JSON text, in bytes. Refuses a document that is larger or deeper than a profile may be.
 fn bounded_size(document: &Value) -> Result<usize, Refusal> {
     if !is_within(document, MAX_DEPTH) {
         return Err(Refusal::TooDeep);

@@ -1,22 +1,18 @@
-//! Push tokens of a profile, and the merge of key-value pairs into a profile.
-
 use std::collections::HashSet;
 
-/// Longest address, token or subscription that is used as a target, in bytes.
+/// Length of an address, token or subscription, in bytes.
 pub const MAX_TARGET: usize = 2048;
 use serde_json::Value;
 
 use super::push_targets;
 use crate::content::Object;
 
-/// Maximum number of push tokens per service in a profile. New tokens replace the oldest.
+/// Limit per service in a profile. New tokens replace the oldest.
 pub const MAX_TOKENS: usize = 50;
 
-/// Keys of a profile whose objects contain push tokens. A merge does not replace these objects but merges their members.
+/// Keys whose objects contain push tokens. A merge merges their members instead of replacing them.
 pub(super) const TOKEN_HOLDERS: [&str; 2] = ["fcm", "apns"];
 
-/// Merges `pairs` into `profile`. Top-level keys are replaced, except for `fcm` and `apns`: their members are merged, and new
-/// tokens from `tokens` and `token` are appended to the existing `tokens`.
 pub(super) fn merge(profile: &mut Object, pairs: Object) {
     for (key, value) in pairs {
         match value {
@@ -42,7 +38,7 @@ fn merge_holder(holder: &mut Object, mut update: Object) {
     add_tokens(holder, added);
 }
 
-/// Normalizes the tokens of a patched profile to the form that [`merge`] produces.
+/// Brings the tokens of a patched profile into the form that [`merge`] produces.
 pub(super) fn settle(profile: &mut Object) {
     for key in TOKEN_HOLDERS {
         if let Some(Value::Object(holder)) = profile.get_mut(key) {
@@ -52,8 +48,7 @@ pub(super) fn settle(profile: &mut Object) {
     }
 }
 
-/// Removes the members `tokens` and `token`. Returns the tokens in `tokens` followed by the token in `token`; if there are more
-/// than [`MAX_TOKENS`], only the last ones. Returns None if both members are missing or `null`.
+/// Removes `tokens` and `token`. Returns at most the last [`MAX_TOKENS`] of both; None if both members are missing or `null`.
 fn collect(holder: &mut Object) -> Option<Vec<String>> {
     let tokens = holder.remove("tokens");
     let token = holder.remove("token");
@@ -73,7 +68,6 @@ fn collect(holder: &mut Object) -> Option<Vec<String>> {
     given.then_some(texts)
 }
 
-/// Adds new tokens, and drops the oldest if there are more than [`MAX_TOKENS`].
 fn add_tokens(holder: &mut Object, added: Option<Vec<String>>) {
     let Some(added) = added else {
         return;
@@ -88,13 +82,12 @@ fn add_tokens(holder: &mut Object, added: Option<Vec<String>>) {
     holder.insert("tokens".to_owned(), tokens.into());
 }
 
-/// Returns the number of push tokens of `service` (`fcm` or `apns`) in the profile.
 #[must_use]
 pub fn count_tokens(profile: &Object, service: &str) -> usize {
     profile.get(service).and_then(Value::as_object).map_or(0, |holder| tokens_in(holder).len())
 }
 
-/// Removes the push token of a target such as `fcm:{token}` from the profile. Returns false if the profile lacks this token.
+/// `target` has the form `fcm:{token}`. Returns false if the profile lacks this token.
 pub fn remove_token(profile: &mut Object, target: &str) -> bool {
     let Some((service, token)) = target.split_once(':') else { return false };
     let holder = profile.get_mut(service).and_then(Value::as_object_mut);
@@ -107,15 +100,14 @@ pub fn remove_token(profile: &mut Object, target: &str) -> bool {
 /// Effect of a write on the push tokens of a profile, as targets such as `fcm:{token}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenChange {
-    /// For a merge, all tokens in the merged pairs that the profile then contains, including tokens that it already had. For a
-    /// patch, only tokens that are new in the profile.
+    /// For a merge, all tokens in the merged pairs that the profile then contains, including those that it already had. For a patch, only
+    /// new tokens.
     pub named: Vec<String>,
-    /// Tokens that the profile had before and no longer has.
     pub dropped: Vec<String>,
 }
 
 impl TokenChange {
-    /// Returns the effect of pairs that were merged one after the other; empty if the pairs contain neither `fcm` nor `apns`.
+    /// Effect of pairs that were merged one after the other; empty if they contain neither `fcm` nor `apns`.
     #[must_use]
     pub fn merged(before: &Object, after: &Object, pairs: &[&Object]) -> TokenChange {
         let holders =
@@ -133,7 +125,6 @@ impl TokenChange {
         TokenChange::between(before, after, |target| named.contains(target))
     }
 
-    /// Returns the effect of a patch. `named` contains new tokens only.
     #[must_use]
     pub fn patched(before: &Object, after: &Object) -> TokenChange {
         TokenChange::between(before, after, |_| false)
@@ -150,7 +141,6 @@ impl TokenChange {
         }
     }
 
-    /// Returns true if the write affects no token.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.named.is_empty() && self.dropped.is_empty()

@@ -1,5 +1,3 @@
-//! Addresses that callers without a proof wrote to a profile, and how they end.
-
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -9,22 +7,21 @@ use super::{Author, Change, MAX_TARGET, merged, push_targets, remove_token};
 use crate::Channel;
 use crate::content::Object;
 
-/// Keys of a profile whose value is a single address, with the prefix of the address in [`Unproven`].
+/// Keys whose value is a single address, with the prefix of the address in [`Unproven`].
 const SINGLE: [(&str, &str); 3] = [("email", EMAIL), ("phoneNumber", SMS), ("phone", SMS)];
 const EMAIL: &str = "email:";
 const SMS: &str = "sms:";
 const WEB_PUSH: &str = "webPush:";
 
-/// Addresses of a user that only callers without a proof have written: `email:{address}`, `sms:{number}`, `fcm:{token}`,
-/// `apns:{token}` and `webPush:{endpoint}`.
+/// Addresses that only callers without a proof have written: `email:{address}`, `sms:{number}`, `fcm:{token}`, `apns:{token}` and
+/// `webPush:{endpoint}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Unproven(BTreeSet<String>);
 
 impl Unproven {
-    /// Updates the set after a change of the profile. If the caller has a proof, its own addresses are proven from now on;
-    /// if `ends` is true as well, all other unproven addresses are removed from `after`. If the caller has no proof, the
-    /// addresses that it adds are unproven.
+    /// Updates the set after a change of the profile. A caller with a proof proves its own addresses; if `ends` is true as well, all other
+    /// unproven addresses are removed from `after`. Addresses that a caller without a proof adds are unproven.
     #[must_use]
     pub fn changed(
         &self,
@@ -52,7 +49,6 @@ impl Unproven {
         Unproven(unproven)
     }
 
-    /// Returns the profile without the unproven addresses.
     #[must_use]
     pub fn removed_from(&self, profile: &Object) -> Object {
         let mut profile = profile.clone();
@@ -60,18 +56,15 @@ impl Unproven {
         profile
     }
 
-    /// Returns true if the web push subscription with this endpoint is unproven.
     #[must_use]
     pub fn has_endpoint(&self, endpoint: &str) -> bool {
         self.0.contains(&format!("{WEB_PUSH}{endpoint}"))
     }
 
-    /// Adds an address to the set, such as `fcm:{token}`.
     pub fn insert(&mut self, address: String) {
         self.0.insert(address);
     }
 
-    /// Adds the endpoint of a web push subscription to the set.
     pub fn insert_endpoint(&mut self, endpoint: &str) {
         self.insert(format!("{WEB_PUSH}{endpoint}"));
     }
@@ -82,7 +75,7 @@ impl Unproven {
     }
 }
 
-/// Returns the addresses of a profile as [`Unproven`] names them. Leaves out those that are too long to be used.
+/// Leaves out addresses that are too long to be used.
 fn addresses(profile: &Object) -> BTreeSet<String> {
     let single = SINGLE.iter().filter_map(|(key, prefix)| {
         let address = profile.get(*key).and_then(Value::as_str)?;
@@ -91,7 +84,6 @@ fn addresses(profile: &Object) -> BTreeSet<String> {
     single.chain(push_targets(profile)).filter(|address| address.len() <= MAX_TARGET).collect()
 }
 
-/// Returns the addresses that a change names, including those that the profile already has.
 fn named(change: &Change) -> BTreeSet<String> {
     match change {
         Change::Merge(pairs) => {
@@ -107,7 +99,7 @@ fn named(change: &Change) -> BTreeSet<String> {
     }
 }
 
-/// Collects the texts that may be addresses. A value nests at most as deep as a request body may.
+/// Recursion is bounded: a value nests at most as deep as a request body may.
 fn collect_texts<'a>(value: &'a Value, texts: &mut Vec<&'a str>) {
     match value {
         Value::String(text) if text.len() <= MAX_TARGET => texts.push(text),
@@ -127,7 +119,7 @@ fn remove(profile: &mut Object, address: &str) {
     remove_token(profile, address);
 }
 
-/// Returns true if the profile or the endpoints have an address on the channel that only a proof would make usable.
+/// Returns true if the channel has an address that only a proof would make usable.
 #[must_use]
 pub fn lacks_proof(channel: Channel, unproven: &Unproven) -> bool {
     let prefixes: &[&str] = match channel {

@@ -1,7 +1,5 @@
-//! Bundles: messages in the log that contain several events.
-//!
-//! A bundle costs the log as much as one message. A message of version 1 contains one event; a bundle has version 2, and its
-//! data is the list of the messages that it combines. The type of a bundle is the type of its first event.
+//! Bundles: messages that contain several events, at the cost of one in the log. A bundle has version 2, its data is the list of the
+//! messages that it combines, and its type is that of its first event.
 
 use bytes::Bytes;
 use serde::Deserialize;
@@ -12,17 +10,15 @@ use uuid::Uuid;
 use super::envelope::{DecodeError, Envelope};
 use crate::Timestamp;
 
-/// Version of bundles.
 const VERSION: u16 = 2;
-/// An event of a message in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Part {
     pub envelope: Envelope,
-    /// The event's own message, of version 1. It can be published or stored alone.
+    /// The event's own message, of version 1, which can be published or stored alone.
     pub message: Bytes,
 }
 
-/// The part of a message that shows whether it is a bundle.
+/// Enough of a message to see whether it is a bundle.
 #[derive(Deserialize)]
 struct Head<'a> {
     #[serde(rename = "type")]
@@ -32,10 +28,7 @@ struct Head<'a> {
     data: &'a RawValue,
 }
 
-/// Decodes the events of a message in the log, in their order. There is at least one.
-///
-/// # Errors
-/// Returns an error if this release cannot read every event of the message; see [`DecodeError`].
+/// Decodes the events of a message, in order; there is at least one. Fails if this release cannot read every event.
 pub fn decode(message: &Bytes) -> Result<Vec<Part>, DecodeError> {
     let head: Head<'_> = serde_json::from_slice(message)?;
     if head.v != VERSION {
@@ -58,7 +51,7 @@ pub fn decode(message: &Bytes) -> Result<Vec<Part>, DecodeError> {
     parts.iter().map(decode).collect()
 }
 
-/// Combines encoded envelopes into one message. `kind` is the type of the first event. A single message is returned unchanged.
+/// A single message is returned unchanged. `kind` is the type of the first event.
 #[must_use]
 pub fn encode(kind: &str, messages: &[Bytes]) -> Bytes {
     if let [alone] = messages {

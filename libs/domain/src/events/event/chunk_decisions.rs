@@ -1,7 +1,5 @@
-//! The decisions for the recipients of a chunk, as published in `SendPlanned`.
-//!
-//! If the database loses a plan, `tidings restore` restores it from these decisions, the jobs and the accepted send. Most
-//! recipients of a chunk get the same decision, so each distinct decision is written once.
+//! The decisions for the recipients of a chunk, as published in `SendPlanned`. If the database loses a plan, `tidings restore` restores it
+//! from these decisions, the jobs and the accepted send.
 
 use std::collections::HashSet;
 
@@ -11,34 +9,29 @@ use crate::id::TemplateId;
 use crate::plan::Decision;
 use crate::{CategoryId, Channel, Reason, UserNumber};
 
-/// The decision for each recipient of a chunk, and the category and template on which the decisions are based. The deliveries are
-/// not included, because they are published as jobs.
+/// The decision for each recipient of a chunk, without the deliveries, which are published as jobs. Each distinct decision is written once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ChunkDecisions {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<CategoryId>,
-    /// The template and its version, which all chunks of the send use.
+    /// All chunks of the send use this version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template: Option<(TemplateId, i32)>,
-    /// The distinct decisions of the chunk.
     pub shapes: Vec<Shape>,
-    /// One entry for each recipient, in the order of the chunk: the user (None if the app has no such user) and the index of the
-    /// decision in `shapes`.
+    /// In the order of the chunk: the user (None if the app has no such user) and the index of the decision in `shapes`.
     pub recipients: Vec<(Option<UserNumber>, u32)>,
 }
 
-/// The decision for a recipient, without the deliveries, which are published as jobs.
+/// The decision for a recipient, without its deliveries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "WrittenShape", into = "WrittenShape")]
 pub struct Shape {
-    /// True if the inbox gets an item.
     pub in_app: bool,
-    /// The channels without a delivery or item, and the reasons.
     pub skips: Vec<(Channel, Reason)>,
 }
 
-/// [`Shape`] on the wire. The previous release reads `skips` and ignores `details`.
+/// Wire format: the previous release reads `skips` and ignores `details`.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct WrittenShape {
@@ -69,8 +62,7 @@ impl From<Shape> for WrittenShape {
 }
 
 impl ChunkDecisions {
-    /// Adds the next recipient of the chunk. The channels in `unwritten` failed because their content could not be
-    /// rendered.
+    /// Adds the next recipient of the chunk. The content of the channels in `unwritten` could not be rendered.
     pub fn push(&mut self, decision: &Decision, unwritten: &HashSet<Channel>) {
         let mut skips = decision.skips.clone();
         let ordered = decision.deliveries.iter().map(|delivery| delivery.channel);
@@ -86,15 +78,14 @@ impl ChunkDecisions {
         self.recipients.push((decision.user, u32::try_from(place).unwrap_or(u32::MAX)));
     }
 
-    /// Returns the user and the decision of each recipient of the chunk, in order. The decision is None if its index is not in
-    /// `shapes`.
+    /// Returns the recipients in the order of the chunk. The decision is None if its index is not in `shapes`.
     pub fn each(&self) -> impl Iterator<Item = (Option<UserNumber>, Option<&Shape>)> {
         self.recipients.iter().map(|(user, shape)| (*user, self.shapes.get(*shape as usize)))
     }
 }
 
 impl Shape {
-    /// Returns true if the recipient was already erased at the time of the decision.
+    /// True if the recipient was already erased at the time of the decision.
     #[must_use]
     pub fn is_of_erased(&self) -> bool {
         self.skips.iter().any(|(_, reason)| *reason == Reason::RecipientErased)

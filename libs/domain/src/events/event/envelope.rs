@@ -1,5 +1,3 @@
-//! The envelope of an event in the log.
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -7,12 +5,12 @@ use uuid::Uuid;
 use super::{Data, Event};
 use crate::{AppId, SendId, Timestamp};
 
-/// An event in the log, and the message that contains it alone.
+/// An event in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
     pub id: Uuid,
     pub app: AppId,
-    /// Time of the event. A replay uses this time instead of the current time.
+    /// A replay uses this time instead of the current time.
     pub at: Timestamp,
     pub send_id: Option<SendId>,
     /// Id of the message whose processing produced this message.
@@ -22,27 +20,21 @@ pub struct Envelope {
     pub event: Event,
 }
 
-/// Error while decoding a message from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum DecodeError {
     /// The message is not an envelope, or its data does not fit its type.
     #[error("malformed message: {0}")]
     Malformed(#[from] serde_json::Error),
-    /// This release does not know the message's type. Readers count the message and skip it.
+    /// Readers count the message and skip it.
     #[error("unknown message type {0:?}")]
     UnknownType(String),
-    /// The message has a newer version, or contains an enum value that this release does not know. The reader must be upgraded
-    /// before it can process the message.
+    /// The message has a newer version, or contains an enum value that this release does not know.
     #[error("{kind} was written by a newer release: {what}")]
-    Newer {
-        kind: String,
-        /// The part that this release does not know.
-        what: String,
-    },
+    Newer { kind: String, what: String },
 }
 
 impl DecodeError {
-    /// The type of the message; empty if the message is malformed.
+    /// Empty if the message is malformed.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -52,15 +44,14 @@ impl DecodeError {
     }
 }
 
-/// Version of a message with one event. [`bundle`](super::bundle) reads messages with several events, which have version 2.
+/// Version of a message with one event. A [`bundle`](super::bundle) has version 2.
 pub(super) const VERSION: u16 = 1;
 /// Version of a message with one event about a send to topics.
 pub(super) const WITH_TOPICS: u16 = 3;
-/// Start of serde's error text for an unknown enum value. The error has no code for this cause, only the text.
+/// Start of serde's error text for an unknown enum value. The error has no code for this cause.
 const UNKNOWN_VALUE: &str = "unknown variant `";
 
-/// Returns the app and the send of a message, if they can be read. Does not decode the data of the message, whose handling may
-/// have ended processes.
+/// Returns the app and the send of a message, if they can be read. The data is not decoded, because its handling may have ended processes.
 #[must_use]
 pub fn envelope_owner(message: &[u8]) -> (Option<AppId>, Option<SendId>) {
     #[derive(Default, Deserialize)]
@@ -107,10 +98,6 @@ struct EnvelopeIn<'a> {
 }
 
 impl Envelope {
-    /// Encodes the message as JSON.
-    ///
-    /// # Errors
-    /// Returns an error if serialization fails. This does not happen in practice, because JSON can represent every event.
     pub fn encode(&self) -> Result<Vec<u8>, serde_json::Error> {
         serde_json::to_vec(&EnvelopeOut {
             id: self.id,
@@ -125,11 +112,8 @@ impl Envelope {
         })
     }
 
-    /// Decodes a message with one event from JSON. Readers of the log call [`bundle::decode`](super::bundle::decode) instead.
-    ///
-    /// # Errors
-    /// Returns an error if this release cannot read the message; see [`DecodeError`]. Callers skip a message of an unknown type,
-    /// and leave a newer message to an upgraded process.
+    /// Decodes a message with one event. Readers of the log call [`bundle::decode`](super::bundle::decode) instead. Callers skip a message
+    /// of an unknown type, and leave a newer message to an upgraded process.
     pub fn decode(bytes: &[u8]) -> Result<Envelope, DecodeError> {
         let wire: EnvelopeIn<'_> = serde_json::from_slice(bytes)?;
         let read = Event::read(wire.kind, wire.data.get());
@@ -149,12 +133,11 @@ impl Envelope {
     }
 }
 
-/// Returns true if this release can read messages of this type and version.
 fn is_readable(kind: &str, version: u16) -> bool {
     version <= VERSION || version == WITH_TOPICS && ["SendAccepted", "SendContinues"].contains(&kind)
 }
 
-/// Returns true if the error is about an unknown enum value: only a newer release can have written it.
+/// Only a newer release can have written an unknown enum value.
 fn is_of_unknown_value(error: &serde_json::Error) -> bool {
     error.is_data() && error.to_string().starts_with(UNKNOWN_VALUE)
 }

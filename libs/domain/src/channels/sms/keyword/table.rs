@@ -1,10 +1,9 @@
 //! Keywords by language and country. `docs/providers.md` names the sources.
 
-/// Keywords of one language.
 #[derive(Debug)]
 pub struct Words {
     pub language: &'static str,
-    /// Calling codes of the countries in which the words are keywords. None stands for every country.
+    /// Calling codes of the countries in which the words are keywords; empty for every country.
     pub countries: &'static [&'static str],
     pub stop: &'static [&'static str],
     pub start: &'static [&'static str],
@@ -167,7 +166,6 @@ pub const LOCAL: &[Words] = &[
     },
 ];
 
-/// Returns the keywords that apply to a number in E.164 form.
 pub(super) fn of_number(number: &str) -> impl Iterator<Item = &'static Words> {
     let digits = number.strip_prefix('+').unwrap_or_default().to_owned();
     let local = LOCAL.iter().filter(move |words| {
