@@ -1,5 +1,3 @@
-//! The connection to the server.
-
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::io;
@@ -20,46 +18,37 @@ use tokio::time::timeout;
 
 use crate::error::{ConnectError, Error};
 
-/// Ping interval of the client. The client closes a connection after three pings without an answer.
+/// Interval of pings; the client closes a connection after three without an answer.
 const PING_INTERVAL: Duration = Duration::from_secs(10);
-/// Ping interval in a cluster, in which another server can replace a server that hangs. With this interval, the client notices
-/// the hang within 3 s.
+/// In a cluster, another server can replace one that hangs. With this interval, the client notices the hang within 3 s.
 const CLUSTER_PING_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one attempt to connect in a cluster.
 const CLUSTER_CONNECT_LIMIT: Duration = Duration::from_millis(1_500);
-/// Timeout of the DNS lookup of the server's name. After a timeout, the name counts as a single server.
+/// Timeout of the DNS lookup, after which the name counts as a single server.
 const LOOKUP_LIMIT: Duration = Duration::from_secs(2);
 const LONGEST_RECONNECT_DELAY: Duration = Duration::from_secs(1);
-/// Maximum number of published messages, over all callers, that wait for an acknowledgement. Further messages are sent only after
-/// one of them is acknowledged.
+/// Limit over all callers. Further messages wait until one of them is acknowledged.
 const MAX_UNCONFIRMED: usize = 4096;
 
-/// Address of the event log, size of its streams, and timeouts.
 #[derive(Clone)]
 pub struct Settings {
-    /// `nats://` or `tls://` addresses, separated by commas; may contain user and password, or a token.
+    /// Comma-separated `nats://` or `tls://` addresses, perhaps with user and password, or a token.
     pub url: String,
-    /// Files with certificates and credentials.
     pub access: Access,
-    /// Number of copies of each stream, 1 to 5.
+    /// From 1 to 5.
     pub replicas: usize,
-    /// Maximum number of messages in a stream.
     pub max_messages: i64,
-    /// Timeout of one attempt to connect.
     pub connect_timeout: Duration,
-    /// Time limit for the server's acknowledgement of a published message, and for its answer to any other request.
+    /// Time limit for the server's answer to any request.
     pub ack_timeout: Duration,
 }
 
-/// Certificates and credentials in addition to the credentials in the URL.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
-    /// File with the certificates (PEM) of the authorities that may sign the server's certificate. None means the authorities of
-    /// the operating system.
+    /// PEM file. None means the authorities of the operating system.
     pub ca_file: Option<PathBuf>,
-    /// Files with the certificate (PEM) of the client and its private key.
+    /// PEM files.
     pub certificate: Option<(PathBuf, PathBuf)>,
-    /// File with the JWT and the seed of a NATS user, as `nsc` and Synadia write it (`.creds`).
+    /// A `.creds` file, as `nsc` and Synadia write it.
     pub credentials_file: Option<PathBuf>,
 }
 
@@ -81,7 +70,6 @@ impl Access {
     }
 }
 
-/// Handle on the event log. All clones share one connection.
 #[derive(Clone)]
 pub struct EventLog {
     pub(crate) client: Arc<Client>,
@@ -89,16 +77,12 @@ pub struct EventLog {
     pub(crate) replicas: usize,
     pub(crate) max_messages: i64,
     pub(crate) ack_timeout: Duration,
-    /// See [`limit_store`](Self::limit_store); 0 if there is no limit.
+    /// Bytes; 0 if there is no limit.
     pub(crate) store_limit: Arc<AtomicU64>,
 }
 
 impl EventLog {
-    /// Connects to the server. If the connection is lost later, the client reconnects in the background, with unlimited retries.
-    ///
-    /// # Errors
-    /// Returns an error if no server could be reached, or if the credentials or a certificate were refused. This call does not
-    /// retry. If [`ConnectError::is_permanent`] returns true, a retry by the caller cannot help.
+    /// Does not retry. A connection that is lost later is restored in the background, with unlimited retries.
     pub async fn connect(settings: Settings) -> Result<EventLog, ConnectError> {
         let (servers, options) = servers(&settings.url)?;
         let (ping_interval, connect_limit) = if is_cluster(&servers).await {
@@ -131,11 +115,8 @@ impl EventLog {
         })
     }
 
-    /// Pings JetStream. The server processes messages in order, so its answer shows that it has received every acknowledgement
-    /// that was sent before the ping.
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable, does not answer within the time limit, or runs without JetStream.
+    /// The server processes messages in order, so its answer shows that it has received every earlier acknowledgement. Fails if the server
+    /// runs without JetStream.
     pub async fn ping(&self) -> Result<(), Error> {
         // The client library has a function for this request, but that function cannot read the answer from nats-server 2.9.
         match self.with_timeout("answer", self.context.request("INFO", &())).await? {
@@ -144,7 +125,6 @@ impl EventLog {
         }
     }
 
-    /// Name of the server to which the client is connected, or was connected last.
     #[must_use]
     pub fn server_name(&self) -> String {
         self.client.server_info().server_name
@@ -154,8 +134,8 @@ impl EventLog {
         self.client.connection_state() == State::Connected
     }
 
-    /// Waits at most `ack_timeout` for the answer to a request. If the connection is down, the request is not sent. Otherwise the
-    /// client would queue the request, and the server could act on it after the caller has given up.
+    /// Waits at most `ack_timeout` for the answer to a request. If the connection is down, the request is not sent: the client would queue
+    /// it, and the server could act on it after the caller has given up.
     pub(crate) async fn with_timeout<T, E: Display>(
         &self,
         action: impl Into<String>,
@@ -172,8 +152,7 @@ impl EventLog {
     }
 }
 
-/// Splits the URLs into server addresses and connect options. The addresses contain no credentials, because the client logs
-/// addresses. The options contain the user and password, or the token, of the first URL that has any.
+/// The addresses contain no credentials, because the client logs them. The credentials are those of the first URL that has any.
 fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError> {
     let unusable = ConnectError::permanent;
     let mut credentials = None;
@@ -195,8 +174,7 @@ fn servers(urls: &str) -> Result<(Vec<ServerAddr>, ConnectOptions), ConnectError
     Ok((servers, credentials.unwrap_or_default()))
 }
 
-/// Returns true if the servers form a cluster: there are several names, or the only name has several addresses of one family. A
-/// headless Kubernetes Service has such a name.
+/// A single name with several addresses of one family, such as that of a headless Kubernetes Service, is a cluster too.
 async fn is_cluster(servers: &[ServerAddr]) -> bool {
     let [server] = servers else { return true };
     let Ok(Ok(addresses)) = timeout(LOOKUP_LIMIT, lookup_host((server.host(), server.port()))).await else {

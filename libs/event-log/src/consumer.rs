@@ -1,5 +1,3 @@
-//! Durable consumers, through which any number of processes share the work on a stream.
-
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -16,59 +14,47 @@ use crate::delivered::DeliveredMessage;
 use crate::error::Error;
 use crate::pull::{Answer, EndCondition, Pull};
 
-/// If no further message arrives for this time, a fetch returns the messages that it has, and its request stays open. If
-/// `max_ack_pending` is reached, the server neither delivers the remaining messages nor ends the request. Without this time
-/// limit, the fetch would then wait until the request expires.
+/// At `max_ack_pending`, the server neither delivers the remaining messages nor ends the request. So a fetch returns what it has after this
+/// time without a message, and its request stays open.
 const GATHERING: Duration = Duration::from_millis(50);
-/// Maximum duration of one pull request. A fetch that waits longer sends several requests, so that it notices a crash of the
-/// server early.
+/// Maximum duration of one pull request. A longer fetch sends several requests, so that it notices a crash of the server early.
 const LONGEST_REQUEST: Duration = Duration::from_secs(2);
 const SHORTEST_REQUEST: Duration = Duration::from_millis(10);
-/// Minimum duration of a failing fetch, so that a caller can fetch in a loop without its own pause after failures.
+/// Minimum duration of a failing fetch, so that a caller can retry in a loop without a pause.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(250);
 
-/// Settings of a consumer that may change later. The server applies a change to all processes that share the consumer.
+/// Settings that may change later. The server applies a change to all processes that share the consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerSettings {
-    /// Time after which an unacknowledged message is delivered again.
     pub ack_wait: Duration,
-    /// Maximum number of messages that are delivered but not acknowledged, over all processes.
+    /// Limit over all processes.
     pub max_ack_pending: i64,
 }
 
-/// Position of a durable consumer in its stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerProgress {
-    /// Every message up to this sequence is acknowledged.
     pub ack_floor: u64,
-    /// Sequence of the last message that was delivered at least once.
     pub delivered: u64,
-    /// Number of messages that were not delivered yet.
     pub pending: u64,
-    /// Number of messages that were delivered but not acknowledged yet.
     pub ack_pending: u64,
-    /// Number of unacknowledged messages that were delivered more than once.
     pub redelivered: u64,
-    /// Number of open pull requests. It is more than 0 while a process fetches.
+    /// Open pull requests; more than 0 while a process fetches.
     pub waiting: u64,
 }
 
-/// A process's handle on a durable consumer.
 pub struct Consumer {
     log: EventLog,
     name: String,
     remote: PullConsumer,
-    /// The subscription is kept between fetches. If messages arrive after a fetch has returned, the next fetch returns them.
+    /// Kept between fetches: if messages arrive after a fetch has returned, the next fetch returns them.
     pull: Mutex<Option<Pull>>,
 }
 
 impl EventLog {
-    /// Opens a durable consumer of the whole stream. If the consumer is missing, creates it at the beginning of the stream. The
-    /// server delivers a message again until it is acknowledged, without a limit.
+    /// Opens a durable consumer, or creates it at the beginning of the stream. Redelivery is unlimited.
     ///
     /// # Errors
-    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver different messages, or if the server ignored a
-    /// setting. Returns another error if the server cannot be reached.
+    /// Returns [`Error::ConsumerDiffers`] if the consumer exists and would deliver different messages, or if the server ignored a setting.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -123,7 +109,6 @@ impl EventLog {
 }
 
 impl EventLog {
-    /// Returns the position of a durable consumer; None if the consumer does not exist.
     pub async fn consumer_progress(
         &self,
         stream: StreamName,
@@ -159,7 +144,7 @@ fn configuration(durable: &str, settings: ConsumerSettings) -> pull::Config {
     }
 }
 
-/// Returns the fields that must not change, because they decide which messages are delivered.
+/// These fields must not change, because they decide which messages are delivered.
 fn essential_settings(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("deliver_policy", format!("{:?}", config.deliver_policy)),
@@ -175,7 +160,6 @@ fn essential_settings(config: &consumer::Config) -> Vec<(&'static str, String)> 
     ]
 }
 
-/// Returns the fields that may change.
 fn adjustable(config: &consumer::Config) -> Vec<(&'static str, String)> {
     vec![
         ("ack_wait", format!("{:?}", config.ack_wait)),
@@ -200,16 +184,11 @@ fn refuse_difference(
 }
 
 impl Consumer {
-    /// Fetches up to `max` messages and returns those that are available. If none is available, waits up to `wait` for the first.
-    /// The result is empty if none arrives. If messages that an earlier call requested arrive only now, this call returns them
-    /// too, even if the result then has more than `max` messages. One call returns about 8 MiB at most.
+    /// Returns the available messages, up to `max`, or waits up to `wait` for the first. Messages that an earlier call requested are
+    /// returned too, even beyond `max`. One call returns about 8 MiB at most, and a failing call takes at least 250 ms.
     ///
-    /// If messages arrive after the call has returned, the next call returns them, or [`release`](Self::release) returns them to
-    /// the server. If a call is dropped, the server redelivers its messages after `ack_wait`.
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable, does not answer, or has lost the consumer. The caller can call again at
-    /// once, because a failing call takes at least 250 ms.
+    /// Messages that arrive later are returned by the next call, or to the server by [`release`](Self::release). If a call is dropped, the
+    /// server redelivers its messages after `ack_wait`.
     pub async fn fetch(&self, max: usize, wait: Duration) -> Result<Vec<DeliveredMessage>, Error> {
         let mut pull = self.pull.lock().await;
         match self.fetch_until(&mut pull, max, Instant::now() + wait).await {
@@ -278,12 +257,8 @@ impl Consumer {
         Ok(batch)
     }
 
-    /// Naks the messages that an open request still receives, so that other processes get them. Callers must not fetch
-    /// afterwards. The call ends when the open request expires, or about two seconds later.
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable or a message cannot be returned. The server then delivers the message again
-    /// after `ack_wait`.
+    /// Naks the messages that an open request still receives, until it expires or about two seconds have passed. Callers must not fetch
+    /// afterwards. After an error, the server delivers the messages again after `ack_wait`.
     pub async fn release(&self) -> Result<(), Error> {
         let Some(mut pull) = self.pull.lock().await.take() else { return Ok(()) };
         let mut waited_again = false;
@@ -313,10 +288,6 @@ impl Consumer {
         Error::unavailable(format!("deliver from {}", self.name), reason)
     }
 
-    /// Returns the position of the consumer, over all processes that share it.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached or has no such consumer.
     pub async fn progress(&self) -> Result<ConsumerProgress, Error> {
         let info = self.log.with_timeout(format!("describe {}", self.name), self.remote.get_info()).await?;
         Ok(ConsumerProgress::read(&info))

@@ -1,5 +1,3 @@
-//! A delivered message and its acknowledgement.
-
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,25 +10,18 @@ use crate::connection::EventLog;
 use crate::error::Error;
 use crate::origin::Origin;
 
-/// A message that a [`Consumer`](crate::Consumer) delivered. If the message is not acknowledged, it is delivered again after
-/// `ack_wait`.
-///
-/// The server does not confirm acknowledgements. If an acknowledgement is lost, for example in a crash of the server, the message
-/// is delivered again.
+/// A message that a [`Consumer`](crate::Consumer) delivered. Without an acknowledgement, it is delivered again after `ack_wait`. The server
+/// does not confirm acknowledgements, so one may be lost, for example in a crash of the server.
 pub struct DeliveredMessage {
     pub payload: Bytes,
-    /// Sequence in the stream.
     pub seq: u64,
-    /// Number of deliveries, including this one.
     pub deliveries: u64,
-    /// Time at which the server stored the message, in Unix milliseconds.
+    /// Unix milliseconds, by the server's clock.
     pub published_at: i64,
-    /// True if this is a part of a message that was divided.
     pub is_part: bool,
     answer: Arc<Answer>,
 }
 
-/// The answer to a message, which its parts share.
 struct Answer {
     reply: Subject,
     log: EventLog,
@@ -38,14 +29,12 @@ struct Answer {
 }
 
 struct OpenParts {
-    /// Number of parts that are neither acknowledged nor returned.
     open: usize,
-    /// The shortest delay of the returned parts; None if no part was returned.
+    /// Shortest delay of the returned parts; None if no part was returned.
     returned: Option<Duration>,
 }
 
 impl DeliveredMessage {
-    /// Returns `None` for a message that JetStream did not deliver.
     pub(crate) fn new(log: &EventLog, message: async_nats::Message) -> Option<DeliveredMessage> {
         let reply = message.reply?;
         let origin = Origin::parse(&reply)?;
@@ -60,9 +49,8 @@ impl DeliveredMessage {
         })
     }
 
-    /// Divides the message into parts that are handled separately. Each part must be acknowledged or returned once. The server
-    /// gets one answer, when this was done for all parts: an acknowledgement if all parts were acknowledged; otherwise it
-    /// delivers the whole message again.
+    /// Divides the message into parts, each of which must be acknowledged or returned once. The server then gets one answer: an
+    /// acknowledgement only if all parts were acknowledged.
     #[must_use]
     pub fn divide(self, payloads: Vec<Bytes>) -> Vec<DeliveredMessage> {
         self.answer.lock().open = payloads.len();
@@ -71,26 +59,17 @@ impl DeliveredMessage {
         payloads.into_iter().map(part).collect()
     }
 
-    /// Acknowledges the message, so that it is not delivered again. Returns true if the whole message is acknowledged now.
-    ///
-    /// # Errors
-    /// Returns an error if the connection does not accept the acknowledgement in time.
+    /// Returns true if the whole message is acknowledged now. Fails if the connection does not accept the acknowledgement in time.
     pub async fn ack(&self) -> Result<bool, Error> {
         self.answer.end_part(None).await
     }
 
-    /// Returns the message to the server, which delivers it again after `delay`, or at once if `delay` is None.
-    ///
-    /// # Errors
-    /// Returns an error if the connection does not accept the nak in time.
+    /// Redelivered after `delay`, or at once if it is None.
     pub async fn nak(&self, delay: Option<Duration>) -> Result<(), Error> {
         self.answer.end_part(Some(delay.unwrap_or_default())).await.map(drop)
     }
 
-    /// Reports progress, which restarts the `ack_wait` of the message.
-    ///
-    /// # Errors
-    /// Returns an error if the connection does not accept the report in time.
+    /// Restarts the `ack_wait` of the message.
     pub async fn in_progress(&self) -> Result<(), Error> {
         self.answer.send(AckKind::Progress).await
     }
@@ -101,7 +80,6 @@ impl Answer {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends one part, and answers the server after the last one. Returns true if the answer is an acknowledgement.
     async fn end_part(&self, returned: Option<Duration>) -> Result<bool, Error> {
         let answer = self.lock().end(returned);
         let Some(kind) = answer else { return Ok(false) };
@@ -119,7 +97,6 @@ impl Answer {
 }
 
 impl OpenParts {
-    /// Ends one part. Returns the answer to the whole message if this was the last part.
     fn end(&mut self, returned: Option<Duration>) -> Option<AckKind> {
         self.returned = match (self.returned, returned) {
             (Some(before), Some(now)) => Some(before.min(now)),

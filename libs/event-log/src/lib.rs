@@ -1,9 +1,5 @@
-//! The event log of Tidings: streams on NATS JetStream, with publishing and reading.
-//!
-//! The log stores bytes in named streams and does not interpret them. Publishing waits for the server's acknowledgement.
-//! Processes share the work on a stream through durable [`Consumer`]s, and projections follow a stream through a [`Reader`]. If
-//! the connection is lost or the server crashes, calls may fail during the outage, and succeed again afterwards with the same
-//! handles.
+//! The event log of Tidings: streams on NATS JetStream. The log stores bytes and does not interpret them. Calls may fail during an outage,
+//! and succeed again afterwards with the same handles.
 //!
 //! The oldest supported server is nats-server 2.9.10. No type of the NATS client library appears in this interface.
 #![cfg_attr(not(test), warn(clippy::string_slice))]

@@ -1,14 +1,10 @@
-//! Position of a delivered message in its stream, read from its reply subject.
-
 use crate::stream::unix_millis;
 
-/// Data that JetStream writes into the reply subject of every message that it delivers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) seq: u64,
-    /// Number of times that this consumer has delivered the message, including this time.
     pub(crate) deliveries: u64,
-    /// Time at which the server stored the message, in Unix milliseconds.
+    /// Unix milliseconds.
     pub(crate) published_at: i64,
 }
 

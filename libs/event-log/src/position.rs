@@ -1,7 +1,5 @@
-//! Announcements of positions. A position is the last sequence of a stream that a projection has committed.
-//!
-//! Announcements are not stored in a stream and may be lost. A listener that depends on a position must also read the checkpoint
-//! of the projection.
+//! Announcements of the sequences that projections have committed. They are not stored and may be lost: a listener that depends on a
+//! position must also read the checkpoint of the projection.
 
 use async_nats::Subscriber;
 use bytes::Bytes;
@@ -13,35 +11,25 @@ use crate::error::Error;
 
 const PREFIX: &str = "tidings.position.";
 
-/// Position of a projection in a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
-    /// The stream's name.
     pub stream: String,
-    /// The last sequence committed.
     pub seq: u64,
 }
 
-/// Subscription to the positions that all processes announce. It misses announcements while the connection is down.
+/// Misses announcements while the connection is down.
 pub struct Positions {
     announcements: Subscriber,
 }
 
 impl EventLog {
-    /// Announces to all listeners that a projection has committed the events of `stream` up to `seq`.
-    ///
-    /// # Errors
-    /// Returns an error if the connection is down or does not accept the message in time.
     pub async fn announce(&self, stream: StreamName, seq: u64) -> Result<(), Error> {
         let payload = Bytes::from(seq.to_string());
         self.with_timeout("announce a position", self.client.publish(format!("{PREFIX}{stream}"), payload))
             .await
     }
 
-    /// Subscribes to the positions of all streams. The subscription survives a lost connection.
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable or does not confirm the subscription in time.
+    /// The subscription survives a lost connection.
     pub async fn positions(&self) -> Result<Positions, Error> {
         let announcements =
             self.with_timeout("subscribe", self.client.subscribe(format!("{PREFIX}*"))).await?;
@@ -52,7 +40,7 @@ impl EventLog {
 }
 
 impl Positions {
-    /// Waits for the next announced position, without a time limit; `None` if the connection is permanently closed.
+    /// Waits without a time limit; `None` if the connection is permanently closed.
     pub async fn next(&mut self) -> Option<Position> {
         loop {
             let message = self.announcements.next().await?;

@@ -1,5 +1,3 @@
-//! Publishing of one or many messages.
-
 use std::collections::VecDeque;
 use std::error::Error as _;
 
@@ -14,29 +12,24 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::{PublishError, Refusal};
 
-/// Maximum number of unacknowledged messages of one batch.
 const WINDOW: usize = 256;
 
-/// A message to append to a stream.
 #[derive(Clone, Debug)]
 pub struct Message {
     pub stream: StreamName,
     /// Id for de-duplication. A second message with the same id within 10 minutes is confirmed but not stored.
     pub id: Option<String>,
-    /// Content. Together with the id, it must fit the server's maximum message size, 1 MiB by default.
+    /// Together with the id, it must fit the server's maximum message size, 1 MiB by default.
     pub payload: Bytes,
 }
 
-/// Confirmation of a stored message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublishAck {
-    /// Sequence in the stream.
     pub seq: u64,
-    /// True if an earlier message had the same id; `seq` is then the sequence of that message.
+    /// True if an earlier message had the same id; `seq` is then that of the earlier message.
     pub duplicate: bool,
 }
 
-/// A message that was passed to the connection.
 struct SentMessage {
     stream: StreamName,
     deadline: Instant,
@@ -44,18 +37,12 @@ struct SentMessage {
 }
 
 impl EventLog {
-    /// Appends a message and waits for the acknowledgement, at most for the `ack_timeout` of [`Settings`](crate::Settings).
-    ///
-    /// # Errors
-    /// Returns [`PublishError::Refused`] if the message is certainly not stored, and [`PublishError::Unconfirmed`] if it may be
-    /// stored.
     pub async fn publish(&self, message: Message) -> Result<PublishAck, PublishError> {
         self.send(message).await?.confirmation().await
     }
 
-    /// Appends messages in their order without waiting for each acknowledgement. The results are in the same order. After the
-    /// call learns that a message is unconfirmed, it sends no further messages. The result of each message that was not sent is
-    /// [`Refusal::NotSent`].
+    /// Appends messages in order without waiting for each acknowledgement. As soon as a message is unconfirmed, no further messages are
+    /// sent; their result is [`Refusal::NotSent`].
     pub async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<PublishAck, PublishError>> {
         let mut results = Vec::with_capacity(messages.len());
         let mut in_flight = VecDeque::with_capacity(WINDOW.min(messages.len()));
@@ -121,7 +108,7 @@ impl SentMessage {
     }
 }
 
-/// Classifies an error. An error counts as a refusal only if the server always reports it before it stores the message.
+/// An error counts as a refusal only if the server always reports it before it stores the message.
 fn classify(stream: StreamName, error: &context::PublishError) -> PublishError {
     let refusal = match error.kind() {
         PublishErrorKind::StreamNotFound => Some(Refusal::NoStream),

@@ -1,5 +1,5 @@
-//! Pull requests of a consumer or a reader. One subscription receives the answers to all requests, so messages that arrive after
-//! the end of their request are not lost.
+//! Pull requests of a consumer or a reader. One subscription receives the answers to all requests, so messages that arrive after the end of
+//! their request are not lost.
 
 use std::time::Duration;
 
@@ -12,29 +12,24 @@ use tokio::time::{Instant, timeout_at};
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// Time limit for the server's report that a request has expired. If a message arrives at the moment of the expiry, nats-server
-/// 2.9.10 never sends this report, and the caller waits until this limit. So the limit is only as long as a slow network needs.
+/// Time limit for the server's report that a request has expired. If a message arrives at that moment, nats-server 2.9.10 never sends this
+/// report, so the limit is only as long as a slow network needs.
 const GRACE: Duration = Duration::from_millis(250);
-/// Maximum bytes of one request: more than the largest message, and small enough for a process's memory.
+/// Larger than the largest message, and small enough for a process's memory.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
 
-/// Condition that ends a request before it expires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EndCondition {
-    /// The request ends when all requested messages are delivered, or no further message is available at present.
     WhenDrained,
-    /// The request ends when all requested messages are delivered.
     WhenFull,
 }
 
-/// Answer of the server to a request.
 pub(crate) enum Answer {
     Message(Message),
-    /// The request has ended normally. No message arrives until the next request.
+    /// No message arrives until the next request.
     Over,
-    /// The request has expired, but the server did not report this: it lost the request, or is unavailable.
+    /// The server lost the request, or is unavailable.
     Silence,
-    /// The request failed, for example because the connection is closed or the consumer no longer exists.
     Broken(String),
 }
 
@@ -43,7 +38,7 @@ pub(crate) struct Pull {
     inbox: String,
     answers: Subscriber,
     requests: u64,
-    /// Reply subject of the last request. It distinguishes the end of this request from the ends of earlier requests.
+    /// Tells the end of the last request from the ends of earlier requests.
     reply: Subject,
     missing: usize,
     has_ended: bool,
@@ -59,7 +54,6 @@ impl Pull {
         Ok(Pull { consumer, inbox, answers, requests: 0, reply, missing: 0, has_ended: false, silent_at })
     }
 
-    /// Sends a request for up to `batch` messages, which ends after the time `expires`.
     pub(crate) async fn request(
         &mut self,
         log: &EventLog,
@@ -83,17 +77,15 @@ impl Pull {
         Ok(())
     }
 
-    /// Number of messages that the server may still deliver for the last request; 0 when the request has ended.
     pub(crate) fn missing(&self) -> usize {
         self.missing
     }
 
-    /// Returns true if the connection is closed, so that no further request is answered.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Returns a message that arrived after the end of its request, if any. Does not wait.
+    /// Does not wait.
     pub(crate) fn late(&mut self) -> Option<Message> {
         loop {
             let message = self.answers.next().now_or_never()??;
@@ -103,13 +95,12 @@ impl Pull {
         }
     }
 
-    /// Accepts answers to the last request for a further `time`, starting now.
     pub(crate) fn wait_again(&mut self, time: Duration) {
         self.missing = 1;
         self.silent_at = Instant::now() + time;
     }
 
-    /// Waits for the next answer to the request. No answer is lost if the future is dropped.
+    /// No answer is lost if the future is dropped.
     pub(crate) async fn answer(&mut self) -> Answer {
         loop {
             if self.missing == 0 {

@@ -1,5 +1,3 @@
-//! Reads a stream in order and without gaps, starting at any sequence.
-
 use std::cmp::Ordering;
 use std::time::Duration;
 
@@ -15,43 +13,34 @@ use crate::pull::{Answer, EndCondition, Pull};
 use crate::record::Record;
 use crate::stream::created_at;
 
-/// Maximum time for which a call waits for the first record.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 const REQUEST_BATCH: usize = 1000;
 const REQUEST_EXPIRES: Duration = Duration::from_secs(2);
 /// Time without a record after which the reader checks whether the stream has grown.
 const NO_PROGRESS: Duration = Duration::from_secs(3);
-/// The server forgets a consumer after this time without a request.
+/// Time without a request after which the server forgets a consumer.
 const FORGET_AFTER: Duration = Duration::from_secs(30);
-/// Minimum time between losing one consumer and creating the next.
 const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(250);
 
-/// Reader of one stream. It returns every record exactly once, in the order of the sequences, without gaps.
-///
-/// The reader uses a short-lived consumer and replaces it if the consumer is lost, leaves a gap, or stops while the stream grows.
-/// It sends no acknowledgements, but keeps its own position.
+/// Reads every record of a stream exactly once, in order and without gaps. A short-lived consumer is replaced if it is lost, leaves a gap,
+/// or stops while the stream grows. The reader sends no acknowledgements, but keeps its own position.
 pub struct Reader {
     log: EventLog,
     stream: StreamName,
-    /// The sequence to read next.
     next: u64,
-    /// Records that were read but not yet returned. A dropped call leaves its records here.
     batch: Vec<Record>,
-    /// Creation time of the stream in Unix milliseconds, which identifies the stream; None before the first session.
+    /// Unix milliseconds; identifies the stream.
     created_at: Option<i64>,
     session: Option<Session>,
 }
 
-/// One consumer on the server, and the state of reading from it.
 struct Session {
     pull: Pull,
-    /// Time of the last record, or of the last check that the stream has no further records.
     progress_at: Instant,
 }
 
 impl EventLog {
-    /// Creates a reader that starts at sequence `from_seq`; 0 means 1. The reader sends no request before the first call of
-    /// [`next_batch`](Reader::next_batch).
+    /// Starts at sequence `from_seq`; 0 means 1. Sends no request before the first call of [`next_batch`](Reader::next_batch).
     #[must_use]
     pub fn reader(&self, stream: StreamName, from_seq: u64) -> Reader {
         let next = from_seq.max(1);
@@ -60,13 +49,12 @@ impl EventLog {
 }
 
 impl Reader {
-    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. The result is empty if
-    /// no record arrives. No record is lost if the future is dropped.
+    /// Waits up to a second for the next record, then collects up to `max` records for at most `linger`. No record is lost if the future is
+    /// dropped. A failing call takes at least 250 ms.
     ///
     /// # Errors
-    /// Returns [`Error::Purged`], [`Error::Rewound`] or [`Error::Replaced`] if the stream is no longer the one read so far. Every
-    /// further call then returns the same error. Returns [`Error::Unavailable`] if the server is unavailable. The caller can then
-    /// call again at once, because a failing call takes at least 250 ms.
+    /// Returns [`Error::Purged`], [`Error::Rewound`] or [`Error::Replaced`], then in every further call too, if the stream is no longer the
+    /// one read so far.
     pub async fn next_batch(&mut self, max: usize, linger: Duration) -> Result<Vec<Record>, Error> {
         let mut until = Instant::now() + if self.batch.is_empty() { LONGEST_WAIT } else { linger };
         while self.batch.len() < max {
@@ -130,7 +118,6 @@ impl Reader {
         }
     }
 
-    /// Checks that the stream is still the one read so far, and creates a consumer that starts at the next record.
     async fn open_session(&mut self) -> Result<Session, Error> {
         self.check_stream(&self.log.info(self.stream).await?)?;
         let config = pull::Config {
@@ -165,9 +152,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Handles a record beyond the expected one. If the expected record is still in the stream, it was lost in transit. In that
-    /// case, returns a reason to replace the consumer, and the new consumer delivers the expected record. If the expected record
-    /// was removed from the stream, returns an error.
+    /// Returns a reason to replace the consumer if the expected record was only lost in transit, so that the new one delivers it. Fails if
+    /// it was removed from the stream.
     async fn explain_gap(&mut self, found: u64) -> Result<Option<String>, Error> {
         let handle = self.log.handle(self.stream).await?;
         let is_there = async {
@@ -187,8 +173,7 @@ impl Reader {
         Err(Error::Purged { stream: self.stream.to_string(), wanted: self.next, first: found })
     }
 
-    /// Sends the next request to the same consumer. If the consumer delivers nothing although the stream has further records,
-    /// returns a reason to replace the consumer.
+    /// Returns a reason to replace a consumer that delivers nothing although the stream has further records.
     async fn ask_again(&mut self) -> Result<Option<String>, Error> {
         let Some(session) = &mut self.session else {
             return Ok(None);

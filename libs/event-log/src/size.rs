@@ -1,5 +1,3 @@
-//! Message limit and replicas of streams, which may change while services run.
-
 use async_nats::jetstream::stream::{Config, Info};
 use domain::StreamName;
 
@@ -7,36 +5,29 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::stream::refuse_difference;
 
-/// A new limit must be at least this multiple of the number of messages in the stream. Old servers remove messages beyond a new
-/// limit. The factor leaves room for messages that arrive between the check and the change.
+/// Old servers remove messages beyond a new limit, so it must be at least this multiple of the messages in the stream. That leaves room for
+/// messages that arrive between the check and the change.
 const ROOM: u64 = 2;
 
-/// Wanted message limit and replicas of streams. None leaves a value unchanged.
+/// None leaves a value unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamSize {
-    /// Maximum number of messages in a stream.
     pub max_messages: Option<i64>,
-    /// Number of copies of a stream, 1 to 5.
     pub replicas: Option<usize>,
 }
 
-/// A stream whose size was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResizedStream {
     pub stream: StreamName,
-    /// Maximum number of messages before and after the change.
     pub max_messages: (i64, i64),
-    /// Number of copies before and after the change.
     pub replicas: (usize, usize),
 }
 
 impl EventLog {
-    /// Sets the message limit and replicas of the streams, and returns the streams that changed. The messages stay, and clients
-    /// can keep using the streams.
+    /// Returns the streams that changed. The messages stay, and clients can keep using the streams.
     ///
     /// # Errors
-    /// Returns [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; no stream is changed in this
-    /// case. Returns another error if the server cannot be reached or refuses the size.
+    /// Returns [`DeclareError::TooSmall`] if a stream holds too many messages for its new limit; no stream is changed then.
     pub async fn resize(
         &self,
         names: &[StreamName],

@@ -1,5 +1,3 @@
-//! Bytes that the server stores for this account, and how many it can store.
-
 use std::future::IntoFuture as _;
 use std::sync::atomic::Ordering;
 
@@ -12,25 +10,22 @@ use serde::Deserialize;
 use crate::connection::EventLog;
 use crate::error::Error;
 
-/// Stream that exists only while [`EventLog::storable`] runs.
+/// Exists only while [`EventLog::storable`] runs.
 const PROBE: &str = "TIDINGS_STORE_PROBE";
-/// Smallest and largest store that the probe looks for, in bytes.
 const LEAST: u64 = 16 << 20;
 const MOST: u64 = 1 << 50;
 /// The probe's result is at most this fraction of the real size too small.
 const PRECISION: u64 = 128;
 
-/// Use of the server's store by this account. Both numbers count one copy of each stream.
+/// Use of the server's store by this account, counting one copy of each stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoreUse {
-    /// Bytes in all streams of the account.
     pub used: u64,
-    /// Number of bytes that may be used; None if neither the account has a limit nor the installation knows one.
+    /// None if neither the account has a limit nor the installation knows one.
     pub limit: Option<u64>,
 }
 
 impl StoreUse {
-    /// Used bytes divided by the limit; 0 if there is no limit.
     #[must_use]
     #[allow(clippy::cast_precision_loss, reason = "a share needs no more than 52 bits")]
     pub fn fill(self) -> f64 {
@@ -38,12 +33,11 @@ impl StoreUse {
     }
 }
 
-/// Answer to `$JS.API.INFO`. The client library's type cannot read the answer from nats-server 2.9.
 #[derive(Deserialize)]
 struct AccountInfo {
     #[serde(flatten)]
     whole: Tier,
-    /// Tiers by number of replicas (`R1`, `R3`). An account with tiers has no limits of its own.
+    /// Limits by number of replicas (`R1`, `R3`). An account with tiers has no limits of its own.
     #[serde(default)]
     tiers: std::collections::HashMap<String, Tier>,
 }
@@ -64,15 +58,12 @@ struct TierLimits {
 }
 
 impl EventLog {
-    /// Sets the number of bytes that all streams together may use, counting one copy of each. All clones use it; 0 removes it.
+    /// Limits the bytes of all streams together, counting one copy of each; 0 means no limit. All clones use it.
     pub fn limit_store(&self, bytes: u64) {
         self.store_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Returns the bytes in use and the lower of the account's limit and the limit of [`limit_store`](Self::limit_store).
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable or has no stream `OUTCOME`.
+    /// Fails if there is no stream `OUTCOME`.
     pub async fn store_use(&self) -> Result<StoreUse, Error> {
         let copies = self.info(StreamName::Outcome).await?.config.num_replicas.max(1);
         let action = "describe the account";
@@ -85,12 +76,8 @@ impl EventLog {
         Ok(StoreUse { used: info.used(copies), limit })
     }
 
-    /// Returns the number of bytes that these streams may use, by the limits of the server and the account; None if the server
-    /// grants none. The server does not publish its limit, so this call lets it reserve storage for an empty stream, in several
-    /// sizes, and deletes the stream each time. Only one process may do this at a time.
-    ///
-    /// # Errors
-    /// Returns an error if the server is unavailable.
+    /// Bytes that these streams may use; None if the server grants none. The server does not publish its limit, so this call lets it
+    /// reserve storage for an empty stream, in several sizes, and deletes the stream each time. Only one process may do this at a time.
     pub async fn storable(&self, names: &[StreamName]) -> Result<Option<u64>, Error> {
         let mut reserved = 0;
         for &name in names {
@@ -114,7 +101,6 @@ impl EventLog {
         Ok(Some(low + reserved).filter(|bytes| *bytes > 0))
     }
 
-    /// Returns true if the server can reserve this number of bytes for a stream.
     async fn is_granted(&self, bytes: u64) -> Result<bool, Error> {
         let config = Config {
             name: PROBE.to_owned(),
@@ -153,12 +139,11 @@ impl EventLog {
 }
 
 impl AccountInfo {
-    /// Bytes of one copy of the streams.
     fn used(&self, copies: usize) -> u64 {
         self.whole.storage / u64::try_from(copies).unwrap_or(1)
     }
 
-    /// Limit of one copy. The limit of an account covers all copies, and the limit of a tier one copy.
+    /// The limit of an account covers all copies, the limit of a tier one copy.
     fn limit(&self, copies: usize) -> Option<u64> {
         let positive = |limit: i64| u64::try_from(limit).ok().filter(|limit| *limit > 0);
         let of_tier =

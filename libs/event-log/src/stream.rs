@@ -1,5 +1,3 @@
-//! Declares streams, reads their state and messages, and removes old messages.
-
 use std::time::Duration;
 
 use async_nats::jetstream::{ErrorCode, context, stream};
@@ -10,51 +8,41 @@ use crate::connection::EventLog;
 use crate::error::{DeclareError, Error};
 use crate::record::Record;
 
-/// Time for which a stream recognises a repeated message id.
 const DUPLICATE_WINDOW: Duration = Duration::from_secs(10 * 60);
 
-/// Interval at which to check whether the server has finished creating a stream.
 const IN_THE_MAKING: Duration = Duration::from_millis(10);
 
-/// Identity of a stream, and the range of its sequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamIdentity {
     pub name: StreamName,
-    /// Creation time in Unix milliseconds. A stream with the same name but a different creation time is a different stream.
+    /// Unix milliseconds. A stream with the same name but a different creation time is a different stream.
     pub created_at: i64,
-    /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
+    /// One above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
     /// Highest sequence ever assigned; 0 before the first message.
     pub last_seq: u64,
 }
 
-/// Current contents of a stream.
+/// Creation time and sequences are those of [`StreamIdentity`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamState {
-    /// Creation time in Unix milliseconds. A stream with the same name but a different creation time is a different stream.
     pub created_at: i64,
-    /// Number of messages.
     pub messages: u64,
-    /// Lowest sequence in the stream; one above `last_seq` if the stream is empty but has held messages.
     pub first_seq: u64,
-    /// Highest sequence ever assigned; 0 before the first message.
     pub last_seq: u64,
     /// Bytes on disk.
     pub bytes: u64,
-    /// Messages and bytes, each divided by the limit of the stream: the higher share, 0 to 1. The store of the server may be
-    /// fuller; see [`store_use`](EventLog::store_use).
+    /// The higher share, 0 to 1, of the stream's limits of messages and bytes. The store of the server may be fuller; see
+    /// [`store_use`](EventLog::store_use).
     pub fill: f64,
 }
 
 impl EventLog {
-    /// Creates the missing streams, and compares all streams with their declaration. An existing stream is never changed. Its
-    /// size may differ from the declaration; [`resize`](Self::resize) changes the size.
-    ///
-    /// Several processes may call this at once.
+    /// Creates missing streams. An existing stream is never changed, and may differ in size; see [`resize`](Self::resize). Several
+    /// processes may call this at once.
     ///
     /// # Errors
-    /// Returns [`DeclareError::Differs`] if a stream differs from its declaration, or the server ignored a field of the
-    /// declaration. Returns another error if the server cannot be reached.
+    /// Returns [`DeclareError::Differs`] if a stream differs otherwise, or the server ignored a field.
     pub async fn declare(&self, names: &[StreamName]) -> Result<Vec<StreamIdentity>, DeclareError> {
         let mut identities = Vec::with_capacity(names.len());
         for &name in names {
@@ -77,10 +65,6 @@ impl EventLog {
         Ok(identities)
     }
 
-    /// Returns the current contents of the stream.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached or has no such stream.
     pub async fn state(&self, stream: StreamName) -> Result<StreamState, Error> {
         let info = self.info(stream).await?;
         Ok(StreamState {
@@ -94,10 +78,7 @@ impl EventLog {
         })
     }
 
-    /// Removes all messages below `seq`, and returns their number. The sequences of later messages do not change.
-    ///
-    /// # Errors
-    /// Returns an error if the server cannot be reached or refuses the request.
+    /// Returns the number of removed messages. The sequences of later messages do not change.
     pub async fn purge_below(&self, stream: StreamName, seq: u64) -> Result<u64, Error> {
         // Do not purge beyond the end of the stream. Otherwise the server would skip the sequences up to `seq`.
         let end = self.info(stream).await?.state.last_sequence + 1;
@@ -112,12 +93,11 @@ impl EventLog {
         Ok(purged.purged)
     }
 
-    /// Returns the time at which a message was stored, in Unix milliseconds; None if the stream does not hold the message.
+    /// Unix milliseconds; None if the stream does not hold the message.
     pub async fn published_at(&self, stream: StreamName, seq: u64) -> Result<Option<i64>, Error> {
         Ok(self.message(stream, seq).await?.map(|record| record.published_at))
     }
 
-    /// Reads one message. Returns None if the stream does not hold the message.
     pub async fn message(&self, stream: StreamName, seq: u64) -> Result<Option<Record>, Error> {
         use stream::LastRawMessageErrorKind::NoMessageFound;
         let handle = self.handle(stream).await?;
@@ -175,7 +155,6 @@ impl EventLog {
         self.with_timeout(format!("describe {name}"), Box::pin(answer)).await
     }
 
-    /// Creates a stream as declared, and reads it back.
     async fn create(&self, name: StreamName) -> Result<stream::Info, DeclareError> {
         let declared = self.declaration(name);
         let answer = async {
@@ -197,14 +176,13 @@ impl EventLog {
             .ok_or_else(|| Error::unavailable(format!("describe {name}"), "the stream does not exist"))
     }
 
-    /// Returns the client's handle on a stream, without a request to the server.
+    /// Sends no request to the server.
     pub(crate) async fn handle(&self, name: StreamName) -> Result<stream::Stream<()>, Error> {
         self.with_timeout(format!("name {name}"), self.context.get_stream_no_info(name.to_string())).await
     }
 }
 
-/// Returns true if the name is already in use. If two processes create the stream at the same moment, the server may instead
-/// report that the subjects are in use.
+/// If two processes create the stream at the same moment, the server may report that the subjects, not the name, are in use.
 fn is_taken(error: &context::CreateStreamError) -> bool {
     let context::CreateStreamErrorKind::JetStream(cause) = error.kind() else {
         return false;
@@ -212,8 +190,8 @@ fn is_taken(error: &context::CreateStreamError) -> bool {
     [ErrorCode::STREAM_NAME_EXIST, ErrorCode::STREAM_SUBJECT_OVERLAP].contains(&cause.error_code())
 }
 
-/// Returns the declared configuration, but with the limits and the number of replicas of the existing stream. If the existing
-/// stream has no message limit, the declared limit is kept. Only operators set a limit of bytes.
+/// Returns the declared configuration with the limits and replicas of the existing stream. A missing message limit does not replace the
+/// declared one. Only operators set a limit of bytes.
 fn of_the_size_of(found: &stream::Config, declared: stream::Config) -> stream::Config {
     let max_messages = if found.max_messages > 0 { found.max_messages } else { declared.max_messages };
     let max_bytes = if found.max_bytes > 0 { found.max_bytes } else { declared.max_bytes };
@@ -235,7 +213,6 @@ pub(crate) fn refuse_difference(wanted: &stream::Config, found: &stream::Config)
     Ok(())
 }
 
-/// Lists all fields that decide which messages a stream keeps, for how long, and how it answers requests.
 fn fields(config: &stream::Config) -> [(&'static str, String); 21] {
     [
         ("subjects", format!("{:?}", config.subjects)),
@@ -266,7 +243,7 @@ pub(crate) fn created_at(info: &stream::Info) -> i64 {
     unix_millis(info.created.unix_timestamp_nanos())
 }
 
-/// Converts Unix nanoseconds to Unix milliseconds. The range of `i64` covers 292 million years.
+/// The range of `i64` covers 292 million years.
 pub(crate) fn unix_millis(nanos: i128) -> i64 {
     i64::try_from(nanos / 1_000_000).unwrap_or(i64::MAX)
 }
