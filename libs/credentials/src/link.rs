@@ -1,5 +1,5 @@
-//! Links to the API that need no other credential. The token in a link names a key of the app by a random id. The rest of the
-//! token is the user and the purpose of the link, encrypted with that key.
+//! Links to the API that need no other credential. A token names a key of the app by a random id, and contains the user and the purpose,
+//! encrypted with that key.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,53 +23,42 @@ use crate::secrets::SecretsError;
 const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 32;
-/// Maximum length of a token, in bytes.
+/// Length of a token in bytes.
 const LONGEST: usize = 128;
-/// Maximum number of cached keys.
 const CAPACITY: u64 = 10_000;
-/// Time for which a key, or its absence, is cached. A rotation takes effect in all processes within this time. The absence is
-/// cached so that repeated tokens with the same invented key id cause only one query in this time.
+/// Time for which a key, or its absence, is cached: a rotation takes effect in all processes within it, and repeated tokens with the same
+/// invented key id cause only one query.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days, but recipients may open archived emails later.
 pub const UNSUBSCRIBE_FOR: Duration = Duration::from_secs(400 * 24 * 3600);
-/// Lifetime of the link by which a browser reports that its user opened a notification.
 pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
-/// First byte of a signed, unencrypted token for [`Purpose::Unsubscribe`]. Only keys that earlier releases created sign tokens.
+/// First byte of a signed, unencrypted token. Only keys that earlier releases created sign tokens.
 const SIGNED_UNSUBSCRIBE: u8 = 1;
-/// First byte of a signed, unencrypted token for [`Purpose::Click`].
 const SIGNED_CLICK: u8 = 2;
-/// First byte of an encrypted token.
 const SEALED: u8 = 3;
-/// First plaintext byte of an encrypted token for [`Purpose::Unsubscribe`].
+/// First plaintext byte.
 const UNSUBSCRIBE: u8 = 1;
-/// First plaintext byte of an encrypted token for [`Purpose::Click`].
 const CLICK: u8 = 2;
 
-/// User and purpose of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     pub app: AppId,
-    /// User to whom the link was sent.
     pub user: UserNumber,
     pub purpose: Purpose,
 }
 
-/// Effect of following a link. A token for one purpose is invalid for another.
+/// A token for one purpose is invalid for another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// Turns a category off for the user's email (RFC 8058).
     Unsubscribe(CategoryId),
-    /// Reports that the user opened their notification of this send.
     Click(SendId),
 }
 
-/// Failure to create or read a link.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The key cannot be created, sealed or opened.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
     /// The app was created by a release without keys for links.
@@ -77,20 +66,18 @@ pub enum LinkError {
     NoKey(AppId),
 }
 
-/// Returns the context with which [`MasterKey::seal`] seals an app's key for links.
 #[must_use]
 pub fn key_context(app: AppId) -> String {
     format!("link-key:{app}")
 }
 
-/// Creates a key for an app that has none.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), LinkError> {
     store.control().add_link_key(app, &generate(master_key, app)?).await?;
     Ok(())
 }
 
-/// Creates a new key for an app. The key seals the app's links from now on. Links with earlier keys stay valid for `grace`.
-/// Returns the version of the key; None if the app does not exist.
+/// Creates a new key for the app's links; links with earlier keys stay valid for `grace`. Returns the version of the key; None if the app
+/// does not exist.
 pub async fn rotate(
     store: &Store,
     master_key: &MasterKey,
@@ -101,17 +88,13 @@ pub async fn rotate(
     Ok(store.control().rotate_link_key(app, &generate(master_key, app)?, grace, actor).await?)
 }
 
-/// Generates a key for an app's links, and seals it.
 pub fn generate(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsError> {
     let mut key = Zeroizing::new([0; KEY_LENGTH]);
     rand::fill(&mut *key).map_err(|_| SecretsError::Random)?;
     master_key.seal(&key_context(app), &*key)
 }
 
-/// Creates a key for every app that has none, and returns the number of these apps.
-///
-/// # Errors
-/// Returns an error in the same cases as [`create`]. Keys that were created before the error stay.
+/// Creates a key for every app that has none, and returns their number. Keys created before an error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.control().apps_without_link_key().await?;
     for &app in &apps {
@@ -120,17 +103,15 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Creates and verifies the tokens of links with the keys of their apps. The keys are cached for 5 s. All clones share the cache.
+/// Creates and verifies tokens. All clones share a cache of keys, which lasts 5 s.
 #[derive(Clone)]
 pub struct Links {
     store: Store,
     master_key: MasterKey,
     clock: fn() -> Timestamp,
-    /// The keys in use, by app.
     in_use: Cache<AppId, Arc<Key>>,
-    /// Keys by id; None if the key is no longer valid or never existed.
     by_id: Cache<Uuid, Option<Arc<Key>>>,
-    /// Keys that signed the tokens of earlier releases, by app; None if the key is no longer valid.
+    /// Keys that signed the tokens of earlier releases.
     signing: Cache<AppId, Option<Arc<hmac::Key>>>,
 }
 
@@ -138,29 +119,21 @@ struct Key {
     id: Uuid,
     app: AppId,
     key: RandomizedNonceKey,
-    /// Signs tokens instead of sealing them. Set only for a key that was created before tokens were sealed.
+    /// Set only for a key that was created before tokens were sealed.
     signing: Option<hmac::Key>,
 }
 
 impl Links {
-    /// Creates `Links` with an empty cache. `clock` must return the current time.
     #[must_use]
     pub fn new(store: Store, master_key: MasterKey, clock: fn() -> Timestamp) -> Links {
         Links { store, master_key, clock, in_use: cache(), by_id: cache(), signing: cache() }
     }
 
-    /// Creates the token of a link: at most 100 characters of the URL-safe base64 alphabet.
-    ///
-    /// # Errors
-    /// Returns an error if the app's key cannot be read.
+    /// At most 100 characters of the URL-safe base64 alphabet.
     pub async fn sign(&self, link: &Link) -> Result<String, LinkError> {
         self.sign_at(link, (self.clock)()).await
     }
 
-    /// Creates a token as [`Links::sign`] does, with `at` as the time of creation.
-    ///
-    /// # Errors
-    /// Returns an error in the same cases as [`Links::sign`].
     pub async fn sign_at(&self, link: &Link, at: Timestamp) -> Result<String, LinkError> {
         let key = self.key_in_use(link.app).await?;
         if let Some(signing) = &key.signing {
@@ -179,11 +152,7 @@ impl Links {
         Ok(URL_SAFE_NO_PAD.encode(token))
     }
 
-    /// Returns the link in a token. Returns None if Tidings did not create the token, the token's key is no longer valid, or the
-    /// link has expired.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or the key cannot be opened.
+    /// None if Tidings did not create the token, its key is no longer valid, or the link has expired.
     pub async fn verify(&self, token: &str) -> Result<Option<Link>, LinkError> {
         if token.len() > LONGEST {
             return Ok(None);
@@ -214,7 +183,7 @@ impl Links {
         Ok(opened.ok().and_then(|text| read(key.app, text, (self.clock)())))
     }
 
-    /// Verifies a token that an earlier release signed. Compares the signature in constant time.
+    /// Compares the signature in constant time.
     async fn verify_signed(&self, token: Vec<u8>) -> Result<Option<Link>, LinkError> {
         let Some((text, tag, link)) = parsed_signed(token) else {
             return Ok(None);
@@ -258,8 +227,7 @@ impl Links {
         Ok(key)
     }
 
-    /// Opens a stored key. The key that seals tokens is derived from the stored secret, because the secret itself signed tokens
-    /// of earlier releases.
+    /// The key that seals tokens is derived from the stored secret, because the secret itself signed tokens of earlier releases.
     fn opened(&self, &LinkKey { id, app, ref sealed, seals }: &LinkKey) -> Result<Key, SecretsError> {
         let secret = self.master_key.open(&key_context(app), sealed)?;
         let secret = hmac::Key::new(hmac::HMAC_SHA256, secret.expose_secret());
@@ -278,7 +246,7 @@ where
     Cache::builder().max_capacity(CAPACITY).time_to_live(REMEMBERED_FOR).build()
 }
 
-/// Writes the plaintext of a sealed token: purpose, user, minute of creation, and category or send, depending on the purpose.
+/// Purpose, user, minute of creation, and category or send, depending on the purpose.
 fn plaintext(link: &Link, at: Timestamp) -> Vec<u8> {
     let (purpose, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),
@@ -288,7 +256,6 @@ fn plaintext(link: &Link, at: Timestamp) -> Vec<u8> {
     [&[purpose], link.user.0.to_be_bytes().as_slice(), &minute.to_be_bytes(), &subject].concat()
 }
 
-/// Reads a link from the plaintext of a sealed token. Returns None if the link has expired or the text is malformed.
 fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     let (purpose, rest) = text.split_first()?;
     let (user, rest) = rest.split_first_chunk()?;
@@ -304,7 +271,6 @@ fn read(app: AppId, text: &[u8], now: Timestamp) -> Option<Link> {
     (now <= made + good_for).then_some(Link { app, user: UserNumber(i64::from_be_bytes(*user)), purpose })
 }
 
-/// Writes the signed part of a token of an earlier release: layout, app, user, and category or send, depending on the purpose.
 fn written_signed(link: &Link) -> Vec<u8> {
     let (layout, subject) = match link.purpose {
         Purpose::Unsubscribe(category) => (SIGNED_UNSUBSCRIBE, category.0.to_be_bytes().to_vec()),

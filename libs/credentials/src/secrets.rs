@@ -1,5 +1,3 @@
-//! Sealing of stored secrets, random tokens, and constant-time comparison.
-
 pub mod foreign;
 pub mod rotation;
 
@@ -23,76 +21,54 @@ const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 16;
 const ID_LENGTH: usize = 8;
-/// Version of the layout that [`MasterKey::seal`] writes. A sealed secret contains, in this order: the version, the id of the
-/// master key, a nonce, the record key sealed with the master key, another nonce, and the plaintext sealed with the record key.
+/// Version of the layout: the version, the id of the master key, a nonce, the record key sealed with the master key, another nonce, and the
+/// plaintext sealed with the record key.
 const VERSION: u8 = 1;
 const HEADER_LENGTH: usize = 1 + ID_LENGTH;
 const WRAPPED_LENGTH: usize = NONCE_LENGTH + KEY_LENGTH + TAG_LENGTH;
-/// Maximum size of a key file, in bytes. A valid file has 44 characters and a line break.
+/// Size in bytes. A valid file has 44 characters and a line break.
 const LONGEST_KEY_FILE: u64 = 128;
 
-/// Key files from the configuration.
 #[derive(Clone, Debug)]
 pub struct Security {
-    /// File with the master key. Every service needs it.
+    /// Every service needs it.
     pub master_key_file: Option<PathBuf>,
-    /// File with the previous key, during a rotation.
+    /// Set during a rotation.
     pub previous_master_key_file: Option<PathBuf>,
-    /// Ids of lost master keys. Services start even though they cannot open the records that were sealed with these keys.
+    /// Services start even though they cannot open the records that were sealed with these keys.
     pub lost_master_keys: Vec<String>,
 }
 
-/// Errors about secrets. No message contains any part of a secret.
+/// No message contains any part of a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretsError {
-    /// The key file cannot be read or written.
     #[error("master key file {}", path.display())]
     File { path: PathBuf, source: io::Error },
-    /// The mode of the key file allows access by other accounts.
     #[error(
         "master key file {}: its mode is {mode:03o}, so other accounts can use it; run chmod 600 on it, or let root own \
          it with mode 640 and a group of this process",
         path.display()
     )]
-    Exposed {
-        path: PathBuf,
-        /// Permission bits of the file.
-        mode: u32,
-    },
-    /// The key file does not contain 32 bytes in base64.
+    Exposed { path: PathBuf, mode: u32 },
     #[error("master key file {}: its content is not 32 bytes in base64", path.display())]
     NotAKey { path: PathBuf },
-    /// The configuration names no key.
     #[error("security.master_key_file is not set")]
     NotConfigured,
-    /// The secret was sealed with another master key.
     #[error(
         "the secret of {context} was sealed with master key {sealed_with}, but the configured one is {ours}"
     )]
-    OtherKey {
-        /// The record.
-        context: String,
-        /// Id of the master key that sealed the secret.
-        sealed_with: String,
-        /// Id of the configured master key.
-        ours: String,
-    },
-    /// The secret was changed, truncated, moved from another record, or sealed by a later release.
+    OtherKey { context: String, sealed_with: String, ours: String },
+    /// Changed, truncated, moved from another record, or sealed by a later release.
     #[error("the secret of {context} cannot be opened: it is damaged, or belongs to another record")]
-    Damaged {
-        /// The record.
-        context: String,
-    },
-    /// The operating system provides no random numbers.
+    Damaged { context: String },
     #[error("the operating system gave no random numbers")]
     Random,
 }
 
-/// The key that seals every stored secret and, during a rotation, the previous key. All clones share the keys.
+/// All clones share the key and, during a rotation, the previous one.
 #[derive(Clone)]
 pub struct MasterKey {
     primary: Key,
-    /// Key for records that have not been resealed yet.
     previous: Option<Key>,
 }
 
@@ -109,11 +85,7 @@ impl fmt::Debug for MasterKey {
 }
 
 impl MasterKey {
-    /// Reads a file that holds 32 bytes in base64.
-    ///
-    /// # Errors
-    /// Returns an error in three cases: the file cannot be read, its permissions allow access by other accounts, or its contents
-    /// are not a key.
+    /// Reads a file of 32 bytes in base64, which other accounts must not be able to access.
     pub fn load(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -129,10 +101,6 @@ impl MasterKey {
         key.ok_or_else(|| SecretsError::NotAKey { path: path.to_owned() })
     }
 
-    /// Reads the master key that the configuration names, and the previous master key if the configuration names one.
-    ///
-    /// # Errors
-    /// Returns an error if the configuration names no key, or [`load`](Self::load) cannot load a key file.
     pub fn configured(security: &Security) -> Result<MasterKey, SecretsError> {
         let file = security.master_key_file.as_deref().ok_or(SecretsError::NotConfigured)?;
         let mut master_key = MasterKey::load(file)?;
@@ -142,10 +110,7 @@ impl MasterKey {
         Ok(master_key)
     }
 
-    /// Writes a new key to `path`, which must not exist yet, with mode 0600, and loads it.
-    ///
-    /// # Errors
-    /// Returns an error if the file exists or cannot be written.
+    /// Writes a new key to `path`, which must not exist yet, with mode 0600.
     pub fn generate_file(path: &Path) -> Result<MasterKey, SecretsError> {
         let failed = |source| SecretsError::File { path: path.to_owned(), source };
         let text =
@@ -163,34 +128,29 @@ impl MasterKey {
         Ok(MasterKey { primary: Key { key, id }, previous: None })
     }
 
-    /// Public id of the key: the beginning of its SHA-256, in hex.
     #[must_use]
     pub fn id(&self) -> String {
         hex(&self.primary.id)
     }
 
-    /// Public id of the previous key, during a rotation.
     #[must_use]
     pub fn previous_id(&self) -> Option<String> {
         self.previous.as_ref().map(|previous| hex(&previous.id))
     }
 
-    /// Prefix of every secret that this key sealed. A secret with another prefix was sealed with another key.
+    /// Prefix of the secrets that this key sealed, and of no others.
     #[must_use]
     pub fn header(&self) -> Vec<u8> {
         [&[VERSION][..], &self.primary.id].concat()
     }
 
     /// Opens a secret with the current or the previous key, and seals it with the current key.
-    ///
-    /// # Errors
-    /// Returns an error if the secret cannot be opened (see [`open`](Self::open)), or no random numbers are available.
     pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }
 
-    /// Seals `plaintext` for the record that `context` names (such as `provider:1:main`). Encrypts it with AES-256-GCM under a
-    /// new record key, which is itself sealed with the master key. The secret can be opened only with the same context.
+    /// Seals `plaintext` with AES-256-GCM under a new record key, itself sealed with the master key. Only the same `context` (such as
+    /// `provider:1:main`) can open it.
     pub fn seal(&self, context: &str, plaintext: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.try_seal(context, plaintext).map_err(|Unspecified| SecretsError::Random)
     }
@@ -208,10 +168,7 @@ impl MasterKey {
         Ok(sealed)
     }
 
-    /// Opens a secret that [`seal`](Self::seal) sealed for the same context, with the current or the previous master key.
-    ///
-    /// # Errors
-    /// Returns an error if the secret was sealed with another master key or for another record, or is damaged.
+    /// Fails if the secret is damaged, or was sealed for another context or with neither the current nor the previous master key.
     pub fn open(&self, context: &str, sealed: &[u8]) -> Result<SecretSlice<u8>, SecretsError> {
         let damaged = || SecretsError::Damaged { context: context.to_owned() };
         let (header, rest) = sealed.split_at_checked(HEADER_LENGTH).ok_or_else(damaged)?;
@@ -236,9 +193,8 @@ impl MasterKey {
     }
 }
 
-/// Returns true if the permissions of a key file are acceptable. The rule is the same as PostgreSQL's rule for its TLS key: a
-/// file owned by this account must be private, but a file owned by root may be readable by a group of this process. Kubernetes
-/// mounts a Secret with mode 0440 for root and the pod's `fsGroup`.
+/// PostgreSQL's rule for its TLS key: a file owned by this account must be private, but a file owned by root may be readable by a group of
+/// this process. Kubernetes mounts a Secret with mode 0440 for root and the pod's `fsGroup`.
 fn may_hold_a_key(owner: u32, group: u32, mode: u32, our_groups: &[u32]) -> bool {
     let readable_by_group = owner == 0 && our_groups.contains(&group);
     let others = if readable_by_group { 0o037 } else { 0o077 };
@@ -250,7 +206,6 @@ fn process_groups() -> Vec<u32> {
     others.iter().chain([&rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
 
-/// Builds the associated data that both layers of encryption authenticate.
 fn bound_to(header: &[u8], context: &str) -> Vec<u8> {
     [header, context.as_bytes()].concat()
 }
@@ -289,39 +244,34 @@ fn random_key() -> Result<Zeroizing<[u8; KEY_LENGTH]>, Unspecified> {
     Ok(key)
 }
 
-/// Returns `prefix` and `bytes` random bytes in URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
+/// Returns `prefix` and URL-safe base64 without padding. Use 16 bytes for an id, 32 for a secret.
 pub fn random_token(prefix: &str, bytes: usize) -> Result<String, SecretsError> {
     let mut random = Zeroizing::new(vec![0; bytes]);
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
     Ok(prefix.to_owned() + &URL_SAFE_NO_PAD.encode(&*random))
 }
 
-/// Returns `length` random bytes.
 pub fn random_bytes(length: usize) -> Result<SecretSlice<u8>, SecretsError> {
     let mut random = vec![0; length];
     rand::fill(&mut random).map_err(|Unspecified| SecretsError::Random)?;
     Ok(SecretSlice::from(random))
 }
 
-/// Returns the context with which [`MasterKey::seal`] seals an app's API secrets.
 #[must_use]
 pub fn app_secret_context(app: AppId) -> String {
     format!("app-secret:{app}")
 }
 
-/// Returns the context with which [`MasterKey::seal`] seals a provider's secrets.
 #[must_use]
 pub fn provider_context(app: AppId, identifier: &str) -> String {
     format!("provider:{app}:{identifier}")
 }
 
-/// Returns the context with which [`MasterKey::seal`] seals the secrets of a webhook endpoint.
 #[must_use]
 pub fn webhook_secret_context(app: AppId, endpoint: i64) -> String {
     format!("webhook-secret:{app}:{endpoint}")
 }
 
-/// Computes the HMAC-SHA256 of `message` (RFC 2104).
 #[must_use]
 pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     let mut tag = [0; 32];
@@ -329,8 +279,7 @@ pub fn hmac_sha256(key: &[u8], message: &[u8]) -> [u8; 32] {
     tag
 }
 
-/// Computes the HMAC-SHA1 of `message` (RFC 2104), for peers that support nothing better. The known collisions of SHA-1 do not
-/// weaken HMAC.
+/// For peers that support nothing better. The known collisions of SHA-1 do not weaken HMAC.
 #[must_use]
 pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     let mut tag = [0; 20];
@@ -339,7 +288,6 @@ pub fn hmac_sha1(key: &[u8], message: &[u8]) -> [u8; 20] {
     tag
 }
 
-/// Computes the SHA-256 of `data`.
 #[must_use]
 pub fn sha256(data: &[u8]) -> [u8; 32] {
     let mut hash = [0; 32];
@@ -347,7 +295,7 @@ pub fn sha256(data: &[u8]) -> [u8; 32] {
     hash
 }
 
-/// Returns true if `a` and `b` are equal, in a time that depends only on their lengths.
+/// Takes a time that depends only on the lengths.
 #[must_use]
 pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     constant_time::verify_slices_are_equal(a, b).is_ok()

@@ -17,32 +17,27 @@ use crate::secrets::{SecretsError, random_token};
 
 const HS256_SECRET_LENGTH: usize = 32;
 const KID_LENGTH: usize = 9;
-/// Maximum number of characters per line of PEM (RFC 7468, section 2).
+/// Characters per line of PEM (RFC 7468, section 2).
 const PEM_LINE: usize = 64;
 
-/// Failure to create a signing key.
 #[derive(Debug, thiserror::Error)]
 pub enum SigningKeyError {
-    /// The key could not be generated or sealed.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
-    /// The key could not be stored.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
-/// A new signing key, with the only copy of its private key or shared secret.
+/// Holds the only copy of the private key or shared secret.
 pub struct CreatedKey {
-    /// Id of the key, for the header `kid` of tokens.
     pub kid: String,
-    /// The private key as PKCS #8 (RFC 5958) in PEM. For HS256, a text whose bytes are the shared secret.
+    /// PKCS #8 (RFC 5958) in PEM. For HS256, a text whose bytes are the shared secret.
     pub secret: SecretString,
-    /// The public key in PEM. None for HS256.
+    /// PEM; None for HS256.
     pub public_key: Option<String>,
 }
 
-/// Creates a signing key for an app, and stores the key that verifies signatures. Returns None if the app already has the maximum
-/// number of keys.
+/// Stores the key that verifies signatures. None if the app already has the maximum number of keys.
 pub async fn create_key(
     store: &Store,
     master_key: &MasterKey,
@@ -71,7 +66,6 @@ pub async fn create_key(
     Ok(Some(CreatedKey { kid, secret, public_key }))
 }
 
-/// Returns the context with which [`MasterKey::seal`] seals an app's shared signing secret.
 #[must_use]
 pub fn key_context(app: AppId, kid: &str) -> String {
     format!("signing-key:{app}:{kid}")
@@ -97,7 +91,6 @@ fn in_pem(private: &[u8], public: &[u8]) -> (SecretString, Verifier) {
     (SecretString::from(private.as_str()), Verifier::PublicKey(public))
 }
 
-/// Encodes `der` as PEM (RFC 7468).
 fn pem(label: &str, der: &[u8]) -> String {
     let text = Zeroizing::new(STANDARD.encode(der));
     let mut pem = format!("-----BEGIN {label}-----\n");

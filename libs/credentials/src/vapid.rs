@@ -1,4 +1,4 @@
-//! The key pairs that identify apps to push services (VAPID, RFC 8292), and the keys of browsers.
+//! Key pairs that identify apps to push services (VAPID, RFC 8292), and the keys of browsers.
 
 use aws_lc_rs::error::Unspecified;
 use aws_lc_rs::signature::{
@@ -14,13 +14,10 @@ use store::control::vapid_key::NewVapidKey;
 use crate::MasterKey;
 use crate::secrets::SecretsError;
 
-/// Failure to create or load a key pair.
 #[derive(Debug, thiserror::Error)]
 pub enum VapidError {
-    /// The database failed.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The pair could not be generated, sealed or opened.
     #[error(transparent)]
     Secrets(#[from] SecretsError),
 }
@@ -31,7 +28,6 @@ impl From<Unspecified> for VapidError {
     }
 }
 
-/// A generated key pair, ready to be stored.
 #[derive(Debug)]
 pub struct GeneratedPair {
     public_key: String,
@@ -45,7 +41,6 @@ impl GeneratedPair {
     }
 }
 
-/// Generates a key pair for an app, and seals its private key.
 pub fn generate(master_key: &MasterKey, app: AppId) -> Result<GeneratedPair, VapidError> {
     let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING)?;
     let public_key = URL_SAFE_NO_PAD.encode(pair.public_key());
@@ -53,25 +48,19 @@ pub fn generate(master_key: &MasterKey, app: AppId) -> Result<GeneratedPair, Vap
     Ok(GeneratedPair { public_key, sealed })
 }
 
-/// Creates a key pair for the app, unless it already has one.
+/// Keeps an existing key pair.
 pub async fn create(store: &Store, master_key: &MasterKey, app: AppId) -> Result<(), VapidError> {
     store.control().add_vapid_key(app, generate(master_key, app)?.as_row()).await?;
     Ok(())
 }
 
-/// An app's key pair.
 #[derive(Clone)]
 pub struct VapidKeyPair {
-    /// The public key, with which browsers subscribe: an uncompressed point on the curve P-256, in base64url.
+    /// An uncompressed point on the curve P-256, in base64url; browsers subscribe with it.
     pub public_key: String,
-    /// The private key and the public key as PKCS #8.
     pub pkcs8: SecretSlice<u8>,
 }
 
-/// Loads the app's key pair. Returns None if the app has no key pair yet.
-///
-/// # Errors
-/// Returns an error if the database fails, or the key pair cannot be opened.
 pub async fn load(
     store: &Store,
     master_key: &MasterKey,
@@ -88,10 +77,7 @@ fn context(app: AppId) -> String {
     format!("vapid-key:{app}")
 }
 
-/// Creates a key pair for every app that has none, and returns the number of these apps.
-///
-/// # Errors
-/// Returns an error in the same cases as [`create`]. Key pairs that were created before the error stay.
+/// Creates a key pair for every app that has none, and returns their number. Key pairs created before an error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, VapidError> {
     let apps = store.control().apps_without_vapid_key().await?;
     for &app in &apps {
@@ -100,7 +86,7 @@ pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usi
     Ok(apps.len())
 }
 
-/// Returns true if an uncompressed point lies on the curve P-256. The public key of a browser must lie on it.
+/// `point` is uncompressed. A browser's public key must lie on P-256.
 #[must_use]
 pub fn is_on_curve(point: &[u8]) -> bool {
     ParsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, point).is_ok()

@@ -6,28 +6,24 @@ use base64::engine::general_purpose::STANDARD;
 use secrecy::zeroize::Zeroizing;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
-/// Prefix of secrets. It makes a leaked secret recognizable.
+/// Makes a leaked secret recognizable.
 const PREFIX: &str = "whsec_";
-/// Length of a secret in bytes; the standard requires 24 to 64.
+/// Length in bytes; the standard requires 24 to 64.
 const LENGTH: usize = 32;
 
-/// Key that signs the calls of an endpoint.
 pub struct Secret(SecretSlice<u8>);
 
 impl Secret {
-    /// Generates a secret.
     pub fn generate() -> Result<Secret, SecretsError> {
         Ok(Secret(random_bytes(LENGTH)?))
     }
 
-    /// Parses the text of a secret: `whsec_`, then the key in base64. Returns None for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Secret> {
         let key = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
         Some(Secret(SecretSlice::from(key)))
     }
 
-    /// Returns the text of the secret, as the app's backend needs it.
     #[must_use]
     pub fn text(&self) -> SecretString {
         let text = Zeroizing::new(PREFIX.to_owned() + &STANDARD.encode(self.0.expose_secret()));
@@ -41,8 +37,7 @@ impl Secret {
     }
 }
 
-/// Builds the value of the header `webhook-signature`, with one signature for each secret. The receiver needs to know only one
-/// of the secrets.
+/// Header `webhook-signature`, with one signature per secret. The receiver needs to know only one of the secrets.
 #[must_use]
 pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> String {
     let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();

@@ -1,7 +1,4 @@
-//! Refuses a master key that did not seal the secrets of this database.
-//!
-//! A wrong master key cannot open the stored secrets, and the right key cannot open secrets that the wrong key sealed. So a
-//! process with a wrong key ends before it does anything.
+//! Refuses a master key that did not seal the secrets of this database, before it can seal secrets that the right key cannot open.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,12 +7,8 @@ use store::Store;
 
 use super::{MasterKey, Security, rotation};
 
-/// Checks that `master_key` can open every sealed record of the database. The check only compares key ids. Ignores records that
-/// were sealed with a key in `security.lost_master_keys`.
-///
-/// # Errors
-/// Returns an error if records are sealed with other keys, or the database fails. The error lists each of these keys and the
-/// number of its records.
+/// Compares the key id of every sealed record. Records that were sealed with a key in `security.lost_master_keys` are ignored. The error
+/// lists each other key and the number of its records.
 pub async fn refuse(store: &Store, master_key: &MasterKey, security: &Security) -> anyhow::Result<()> {
     let ours: BTreeSet<String> = std::iter::once(master_key.id()).chain(master_key.previous_id()).collect();
     let mut foreign = BTreeMap::<String, u64>::new();

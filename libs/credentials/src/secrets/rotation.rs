@@ -1,42 +1,32 @@
-//! Rotation of the master key: seals the records of the previous key with the new key, in batches.
-//!
-//! A rotation can be interrupted at any point and run again, while services run. A record is replaced only if it has not changed
-//! since it was read. The key id in a record shows whether the record must still be resealed.
+//! Rotation of the master key. It can be interrupted at any point and run again, while services run, because a record is replaced only if
+//! it has not changed since it was read.
 
 use store::Store;
 use store::database::sealed::{SEALED, SealedRecord, SealedTable};
 
 use super::{HEADER_LENGTH, MasterKey, hex};
 
-/// Text that replaces the key id of a record if the record is too short to contain a key id.
+/// Stands for the key id of a record that is too short to contain one.
 pub const DAMAGED: &str = "damaged";
-/// Maximum number of records per statement.
 const BATCH: u32 = 200;
 
-/// Result of resealing the records of one table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResealReport {
     pub table: &'static str,
-    /// Number of records resealed in this run.
     pub records: u64,
     /// Contexts of records that no configured key can open, each with the error.
     pub unreadable: Vec<(String, String)>,
 }
 
-/// Number of records of one table that are sealed with one master key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyUsage {
     pub table: &'static str,
-    /// Id of the key, or [`DAMAGED`].
     pub key: String,
     pub records: u64,
 }
 
-/// Reseals every record that is not sealed with the primary key. After each batch, calls `progress` with the table and the number
-/// of records of the table that were resealed so far.
-///
-/// # Errors
-/// Returns an error if the database fails. Completed batches stay resealed, and another call continues.
+/// After each batch, calls `progress` with the table and the number of its records resealed so far. Completed batches survive an error, and
+/// another call continues.
 pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
@@ -53,7 +43,6 @@ pub async fn reseal_all(
     Ok(tables)
 }
 
-/// Reseals the table's records once, and returns true if it found a record that can be resealed.
 async fn round(
     store: &Store,
     master_key: &MasterKey,
@@ -84,14 +73,13 @@ async fn round(
     }
 }
 
-/// Returns the number of records that are not sealed with the primary key. If it is zero, no other key is needed. After
-/// [`reseal_all`] it may be above zero, because a service with only the old key may have written further records in the meantime.
+/// Counts records that are not sealed with the primary key. At zero, no other key is needed. It may be above zero after [`reseal_all`],
+/// because a service with only the old key may have written further records.
 pub async fn left(store: &Store, master_key: &MasterKey) -> Result<u64, store::Error> {
     let primary = master_key.id();
     Ok(status(store).await?.iter().filter(|found| found.key != primary).map(|found| found.records).sum())
 }
 
-/// Counts the records of each table by master key.
 pub async fn status(store: &Store) -> Result<Vec<KeyUsage>, store::Error> {
     let mut found = Vec::new();
     for table in SEALED {
