@@ -1,12 +1,10 @@
-//! Rooms: limited amounts of a resource that callers share.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::principal::{Key, Principal, Proof};
 
-/// Limits of a room for each kind of proof. Each field is a divisor of the room's size: all callers with that kind of proof
-/// together may use at most the resulting part. The rest of the room is reserved for callers with the API secret.
+/// Divisors of a room's size: all callers with a kind of proof together may use at most the resulting part. The rest is reserved for
+/// callers with the API secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parts {
     pub token: usize,
@@ -14,11 +12,10 @@ pub struct Parts {
     pub nothing: usize,
 }
 
-/// Divisors that reserve seven sixteenths of a room for callers with the API secret.
+/// Reserves seven sixteenths of a room for callers with the API secret.
 pub const PARTS: Parts = Parts { token: 4, public_key: 4, nothing: 16 };
-/// Divisors for a room that only callers without credentials use.
 pub const FOR_STRANGERS: Parts = Parts { token: usize::MAX, public_key: usize::MAX, nothing: 1 };
-/// Divisors that reserve half of a room for known peers.
+/// Reserves half of a room for known peers.
 pub const FOR_PEERS: Parts = Parts { nothing: 2, ..FOR_STRANGERS };
 
 /// A limited amount of a resource. Clones share it.
@@ -36,7 +33,7 @@ struct Usage {
     by_key: HashMap<(Proof, Key), usize>,
 }
 
-/// Units of a room that a principal occupies. They are released when the place is dropped.
+/// Units of a room that a principal occupies until this is dropped.
 #[derive(Debug)]
 pub struct Lease {
     room: Quota,
@@ -44,31 +41,28 @@ pub struct Lease {
     units: usize,
 }
 
-/// Error: the principal's share of a room is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overuse;
 
 impl Quota {
-    /// Creates a room of `total` free units.
     pub fn new(total: usize, parts: Parts) -> Quota {
         Quota { total, parts, used: Arc::default() }
     }
 
-    /// Occupies `units` of the room for a principal, until the returned place is dropped. Fails if the principal's share is used up.
     pub fn take(&self, principal: &Principal, units: usize) -> Result<Lease, Overuse> {
         let mut place = Lease { room: self.clone(), principal: *principal, units: 0 };
         place.grow(units)?;
         Ok(place)
     }
 
-    /// Returns true if more than half of the room is occupied, or more than half of the part for callers without proof.
+    /// More than half of the room is occupied, or more than half of the part for callers without proof.
     pub fn is_busy(&self) -> bool {
         let used = self.used();
         let nothing = Proof::Nothing;
         used.all > self.total / 2 || used.by_proof[nothing as usize] > self.limit_for(nothing) / 2
     }
 
-    /// Returns the maximum number of units, at least 1, that all callers with this proof may use together.
+    /// At least 1.
     fn limit_for(&self, proof: Proof) -> usize {
         let one_of = |parts: usize| (self.total / parts).max(1);
         match proof {
@@ -85,7 +79,7 @@ impl Quota {
 }
 
 impl Lease {
-    /// Occupies `units` more. If the principal's share is used up, fails and leaves the place unchanged.
+    /// After a failure, the lease is unchanged.
     pub fn grow(&mut self, units: usize) -> Result<(), Overuse> {
         if units == 0 {
             return Ok(());

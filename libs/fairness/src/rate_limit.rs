@@ -1,5 +1,3 @@
-//! Rate limits: one token bucket for each key of a caller.
-
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,14 +9,12 @@ use moka::future::Cache;
 
 use crate::principal::{Key, Proof};
 
-/// Maximum number of buckets per kind of proof. If a bucket is evicted, its key later gets a new bucket, which is full.
+/// Limit per kind of proof. The key of an evicted bucket gets a new one, which is full.
 const CAPACITY: u64 = 100_000;
-/// Idle time after which a bucket is dropped. Nothing is lost, because a bucket is full again one second after its last
-/// request.
+/// Nothing is lost, because a bucket is full again one second after its last request.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
 
-/// Token buckets of all callers of one gateway. Each kind of proof has a separate cache, so that callers without credentials
-/// cannot evict the buckets of callers with credentials.
+/// Each kind of proof has a separate cache of buckets, so that callers without credentials cannot evict those of callers with credentials.
 pub struct RateLimits {
     buckets: [Cache<Key, Arc<Bucket>>; Proof::ALL.len()],
 }
@@ -28,19 +24,16 @@ struct Bucket {
     limiter: DefaultDirectRateLimiter<StateInformationMiddleware>,
 }
 
-/// State of a bucket after a request was counted.
 #[derive(Clone, Copy, Debug)]
 pub struct BucketState {
     /// Requests per second; also the burst size.
     pub limit: u32,
-    /// Number of requests that would be accepted now.
     pub remaining: u32,
-    /// Seconds until a request is accepted again; None if this request was accepted.
+    /// Seconds until a request is accepted again; None if this one was.
     pub retry_after: Option<u64>,
 }
 
 impl Default for RateLimits {
-    /// Creates limits without buckets. The first request of a key creates its bucket, which is full.
     fn default() -> RateLimits {
         let buckets =
             Proof::ALL.map(|_| Cache::builder().max_capacity(CAPACITY).time_to_idle(FORGOTTEN_AFTER).build());
@@ -49,12 +42,11 @@ impl Default for RateLimits {
 }
 
 impl RateLimits {
-    /// Counts one request of a key whose limit is `rate` requests per second.
     pub async fn count(&self, proof: Proof, key: Key, rate: NonZeroU32) -> BucketState {
         self.count_times(NonZeroU32::MIN, proof, key, rate).await
     }
 
-    /// Counts `times` requests of a key at once. If `times` exceeds `rate`, which is also the bucket's size, counts only `rate`.
+    /// Counts at most `rate` requests, which is the bucket's size.
     pub async fn count_times(
         &self,
         times: NonZeroU32,

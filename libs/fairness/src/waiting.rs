@@ -1,5 +1,3 @@
-//! Limits on the time that a request waits for the database and the log, and on the number of requests that wait at once.
-
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,28 +8,26 @@ use tokio::time::{Instant, timeout};
 use crate::principal::{Principal, Proof};
 use crate::quota::{Lease, PARTS, Quota};
 
-/// Time limit for one wait of a request for the database or the log.
 pub const STEP: Duration = Duration::from_secs(2);
-/// Time limit for all waits of a request together, so that the request is answered within 3 s.
+/// Limit of all waits of a request together, so that the request is answered within 3 s.
 const ALL_STEPS: Duration = Duration::from_millis(2_500);
 
 tokio::task_local! {
     static BUDGET: WaitBudget;
 }
 
-/// Bounded number of places for requests that wait for the database or the log. Clones share the places.
+/// Places for requests that wait for the database or the log. Clones share them.
 #[derive(Clone)]
 pub struct WaitQuota {
     places: Quota,
     permits: Arc<Permits>,
 }
 
-/// Limits on concurrent database calls of callers without the API secret. They keep connections free for callers with the
-/// secret.
+/// Keeps database connections free for callers with the API secret.
 struct Permits {
-    /// For users with a token or a signature: half of the database connections.
+    /// Half of the database connections.
     users: Semaphore,
-    /// For callers with only a public key, or without credentials: a quarter of the database connections.
+    /// A quarter of the database connections.
     unproven: Semaphore,
 }
 
@@ -41,25 +37,21 @@ struct WaitBudget {
     until: Cell<Instant>,
 }
 
-/// Reason why a wait ended without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitError {
-    /// Too many requests are already waiting.
     Crowded,
-    /// The result did not arrive in time.
     Overdue,
 }
 
 impl WaitQuota {
-    /// Creates a waiting room with `places` places. `connections` is the size of the process's database connection pool.
+    /// `connections` is the size of the database connection pool.
     pub fn new(places: usize, connections: u32) -> WaitQuota {
         let one_of = |parts: u32| Semaphore::new((connections / parts).max(1) as usize);
         let permits = Permits { users: one_of(2), unproven: one_of(4) };
         WaitQuota { places: Quota::new(places, PARTS), permits: Arc::new(permits) }
     }
 
-    /// Runs a request on behalf of `principal`, whose credentials are not verified yet. The time limit for all its waits starts
-    /// now.
+    /// The time limit for all waits starts now. The credentials of `principal` are not verified yet.
     pub async fn serve<T>(&self, principal: Principal, request: impl Future<Output = T>) -> T {
         let until = Cell::new(Instant::now() + ALL_STEPS);
         let budget = WaitBudget { room: self.clone(), principal: Cell::new(principal), until };
@@ -78,20 +70,18 @@ impl Permits {
     }
 }
 
-/// Charges all further waits of the current request to `principal`.
 pub fn continue_as(principal: Principal) {
     // Outside of a request, there is no principal to replace.
     BUDGET.try_with(|budget| budget.principal.set(principal)).ok();
 }
 
-/// Waits for `answer` until [`STEP`] or the remaining waiting time of the request has passed, whichever is shorter. For calls to
-/// the database, use [`wait_for_database`].
+/// Waits for [`STEP`] or the remaining waiting time of the request. For calls to the database, use [`wait_for_database`].
 pub async fn wait<T>(answer: impl Future<Output = T>) -> Result<T, WaitError> {
     let _place = place()?;
     timeout(remaining_time(STEP), answer).await.map_err(|_| WaitError::Overdue)
 }
 
-/// Waits for a database call, like [`wait`]. A caller without the API secret first waits for a permit.
+/// Like [`wait`], but a caller without the API secret first waits for a permit.
 pub fn wait_for_database<T>(answer: impl Future<Output = T>) -> impl Future<Output = Result<T, WaitError>> {
     // Boxed, because a call of the database is large, and would make the futures of all handlers large.
     let answer = Box::pin(answer);
@@ -109,20 +99,18 @@ pub fn wait_for_database<T>(answer: impl Future<Output = T>) -> impl Future<Outp
     }
 }
 
-/// Occupies a place of the waiting room for the current request. Returns None outside of a request.
+/// None outside of a request.
 fn place() -> Result<Option<Lease>, WaitError> {
     let place = BUDGET.try_with(|budget| budget.room.places.take(&budget.principal.get(), 1)).ok();
     place.transpose().map_err(|_| WaitError::Crowded)
 }
 
-/// Returns `limit` or the remaining waiting time of the current request, whichever is shorter.
 pub fn remaining_time(limit: Duration) -> Duration {
     let until = BUDGET.try_with(|budget| budget.until.get());
     until.map_or(limit, |until| limit.min(until.saturating_duration_since(Instant::now())))
 }
 
-/// Runs a step whose duration depends only on the caller, such as receiving a body. Its duration does not count as waiting
-/// time.
+/// Runs a step whose duration depends only on the caller, such as receiving a body, without counting it as waiting time.
 pub async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
     let begin = Instant::now();
     let outcome = step.await;
