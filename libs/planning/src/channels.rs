@@ -1,4 +1,4 @@
-//! Content of a template by channel, as operators write it. The engine renders each text in it as a separate template.
+//! Content of a template by channel, as operators write it. Each text is a template of the engine.
 
 use domain::Channel;
 use domain::content::Object;
@@ -61,7 +61,7 @@ impl Channels {
         present.into_iter().filter_map(|(channel, present)| present.then_some(channel)).collect()
     }
 
-    /// Returns every text with its name, such as `email.subject`.
+    /// Texts with their names, such as `email.subject`.
     pub(crate) fn texts(&self) -> Vec<(String, &str)> {
         let mut texts = Vec::new();
         if let Some(InAppTexts { title, message, icon, url, .. }) = &self.in_app {

@@ -1,5 +1,3 @@
-//! Checks of a template before it is stored.
-
 use std::thread;
 
 use domain::Problem;
@@ -11,14 +9,11 @@ use crate::channels::Channels;
 use crate::growth::{self, UnboundedText};
 use crate::template::environment;
 
-/// Stack of the thread that checks a template: a quarter of the stack of the services' threads (2 MiB), so that a template that is
-/// stored can be compiled and rendered by every service. Without optimisation, the stack that the engine needs is about twice as large.
+/// A quarter of the stack of the services' threads (2 MiB), so that every service can compile and render a template that is stored. Without
+/// optimisation, the engine needs about twice the stack.
 const CHECKING_STACK: usize = if cfg!(debug_assertions) { 1 << 20 } else { 512 << 10 };
 
-/// Checks the content of a template.
-///
-/// # Errors
-/// Returns every problem if there is any. Problems of syntax name their line.
+/// Problems of syntax name their line.
 pub fn check(channels: &Value) -> Result<(), Vec<Problem>> {
     on_small_stack(|| check_texts(channels))
 }
@@ -54,16 +49,12 @@ fn check_texts(channels: &Value) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Renders every text of a template with sample variables of a send: `data`, `recipient`, `app` and `category`. The template must
-/// have passed [`check`]. Without a sample, most variables are undefined, so only excessive work or size counts as a problem.
-///
-/// # Errors
-/// Returns a problem with the reason for every text that cannot be rendered.
+/// Renders every text of a template that passed [`check`] with sample variables: `data`, `recipient`, `app` and `category`. Without a
+/// sample, most variables are undefined, so only excessive work or size counts as a problem.
 pub fn check_sample(channels: &Value, sample: Option<&Object>) -> Result<(), Vec<Problem>> {
     on_small_stack(|| render_sample(channels, sample))
 }
 
-/// Runs a check on a thread with a small stack.
 fn on_small_stack(check: impl FnOnce() -> Result<(), Vec<Problem>> + Send) -> Result<(), Vec<Problem>> {
     let refusal = |cause: &str| Err(vec![Problem::new("channels", "invalid", format!("channels: {cause}"))]);
     thread::scope(|scope| {

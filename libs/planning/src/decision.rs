@@ -1,5 +1,3 @@
-//! Decides which channels each recipient of a chunk gets, from facts that were read from the database.
-
 use domain::plan::{self, Decision, Person, SendFacts, SuppressedTargets};
 use domain::profile::{Unproven, lacks_proof};
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
@@ -9,8 +7,7 @@ use store::sends::planned_chunk::{Decisions, PlannedChunk};
 
 use crate::Template;
 
-/// Decides the channels of each recipient of the chunk. If the send names a template but `template` is None (it is missing or
-/// cannot be compiled), no channel has content.
+/// If the send names a template but `template` is None (it is missing or cannot be compiled), no channel has content.
 #[must_use]
 pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Template>) -> Decisions {
     let chunk = &planned.chunk;
@@ -53,7 +50,7 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
         .collect()
 }
 
-/// Decides for a recipient of a send that demands proven targets, as if the user had no unproven ones.
+/// Decides as if the user had no unproven targets.
 fn decide_proven(
     send: &SendFacts<'_>,
     recipient: &Recipient,
@@ -74,9 +71,8 @@ fn decide_proven(
     decision
 }
 
-/// Returns the channels for which a send has content. If the send names no template, these are all channels on which Tidings
-/// sends messages. Otherwise they are the channels of the template, and the channels for which the send's overrides contain
-/// enough content.
+/// Without a template, these are all channels on which Tidings sends; otherwise the channels of the template, and those for which the
+/// send's overrides contain enough content.
 fn offered_channels(send: &SendRequest, template: Option<&Template>) -> Vec<Channel> {
     match (&send.template, template) {
         (None, _) => Channel::DELIVERED.to_vec(),

@@ -1,5 +1,3 @@
-//! Expands the topics of a send: finds the subscribers for its next chunk.
-
 use std::collections::HashSet;
 
 use domain::send::Recipient;
@@ -8,8 +6,8 @@ use store::sends::chunk::Chunk;
 use store::sends::expansion::{Subscriber, Subscribers};
 use store::{Error, Store};
 
-/// Finds the recipients of the next chunk of a send to topics: further subscribers, without the users that the send lists or excludes. If
-/// all subscribers that it looks at are left out, the chunk has no recipients, but may not be the last.
+/// Finds the next recipients of a send to topics: further subscribers, without the users that the send lists or excludes. If all of them
+/// are left out, the chunk has no recipients, but may not be the last.
 pub async fn next_expansion(store: &Store, chunk: &Chunk) -> Result<Expansion, Error> {
     let (send, after) = (&chunk.send, end(chunk));
     let left_out: HashSet<&str> = send.identifiers().collect();
@@ -41,7 +39,7 @@ fn expansion(
     expansion
 }
 
-/// Returns the expansion that ends a send: no further subscriber is a recipient.
+/// Expansion that ends a send.
 #[must_use]
 pub fn no_further_subscribers(chunk: &Chunk) -> Expansion {
     expansion(std::iter::empty(), chunk.send.topics.len(), end(chunk), true)

@@ -1,5 +1,4 @@
-//! Filters of templates, and the maximum sizes of their results. A filter whose result can be many times as large as its input is
-//! limited here.
+//! Filters of templates. A filter whose result can be many times as large as its input is limited here.
 
 use std::cell::Cell;
 use std::fmt::{self, Write};
@@ -9,34 +8,31 @@ use minijinja::{AutoEscape, Environment, Error, ErrorKind, State, Value, filters
 
 type Arguments = Rest<ValueOrKwargs>;
 
-/// Maximum size of the result of a limited filter ([`ResultSize::Limited`]), in bytes.
+/// Size in bytes of the result of a filter that is [`ResultSize::Limited`].
 pub(crate) const LONGEST: usize = 256 * 1024;
-/// Maximum total size of the results of limited filters in one rendering, in bytes.
+/// Total size in bytes of the results of limited filters in one rendering.
 const MOST: usize = 8 * 1024 * 1024;
 /// Largest numeric argument that `format`, `indent`, `batch` and `slice` accept.
 const WIDEST: usize = 1_000;
 
 thread_local! {
-    /// Number of bytes that limited filters have produced in the current rendering.
+    /// Bytes that limited filters have produced in the current rendering.
     static YIELDED: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Maximum size of a filter's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResultSize {
-    /// A number or a boolean.
     Number,
-    /// A multiple of the size of the input.
+    /// Multiple of the size of the input.
     Times(u64),
-    /// A list of the input's elements or, if the input is a text, of its characters.
+    /// The input's elements or, if it is a text, its characters.
     Items,
-    /// At most [`LONGEST`], for any input.
     Limited,
-    /// The result size of the filter that `map` applies, once for each item of the input.
+    /// Result size of the filter that `map` applies, once for each item of the input.
     PerItem,
 }
 
-/// Returns the maximum size of a filter's result; None if templates cannot use the filter.
+/// None if templates cannot use the filter.
 pub(crate) fn result_size(filter: &str) -> Option<ResultSize> {
     Some(match filter {
         "abs" | "bool" | "count" | "float" | "int" | "length" | "round" => ResultSize::Number,
@@ -55,7 +51,7 @@ pub(crate) fn result_size(filter: &str) -> Option<ResultSize> {
     })
 }
 
-/// Returns the number of lists that a filter can add around its input; None if its result is a text or a number.
+/// Number of lists that a filter can add around its input; None if its result is a text or a number.
 pub(crate) fn added_levels(filter: &str) -> Option<u32> {
     match filter {
         "attr" | "d" | "default" | "first" | "last" | "max" | "min" => Some(0),
@@ -65,7 +61,7 @@ pub(crate) fn added_levels(filter: &str) -> Option<u32> {
     }
 }
 
-/// Replaces filters of the engine with limited ones, and removes `pprint` and `debug`.
+/// Also removes `pprint` and `debug`.
 pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.remove_filter("pprint");
     environment.remove_global("debug");
@@ -78,7 +74,7 @@ pub(crate) fn add_bounded_filters(environment: &mut Environment<'_>) {
     environment.add_filter("tojson", to_json);
 }
 
-/// Resets the count of produced bytes. Must be called before each rendering, on the same thread.
+/// Must be called before each rendering, on the same thread.
 pub(crate) fn begin() {
     YIELDED.set(0);
 }
@@ -87,8 +83,7 @@ fn too_long(filter: &str) -> Error {
     Error::new(ErrorKind::InvalidOperation, format!("the result of {filter} is too long"))
 }
 
-/// Counts the bytes that a filter is about to produce. Fails if the filter may produce more than [`LONGEST`] bytes, or all
-/// filters of the rendering together more than [`MOST`].
+/// Fails if the filter may produce more than [`LONGEST`] bytes, or all filters of the rendering together more than [`MOST`].
 fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     let all = YIELDED.get().saturating_add(bytes);
     if bytes > LONGEST || all > MOST {
@@ -98,8 +93,7 @@ fn reserve_bytes(filter: &str, bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Returns the length of a value as text, in bytes. For a value that is not a text and is longer than [`LONGEST`], returns
-/// `usize::MAX`.
+/// Length as text, in bytes; `usize::MAX` for a value that is not a text and is longer than [`LONGEST`].
 fn length(value: &Value) -> usize {
     struct Count(usize);
     impl Write for Count {
@@ -118,7 +112,6 @@ fn length(value: &Value) -> usize {
     }
 }
 
-/// Calls the engine's own filter.
 fn call(
     function: &Value,
     state: &mut State<'_, '_>,
@@ -129,12 +122,11 @@ fn call(
     function.call(state, &arguments)
 }
 
-/// Returns the maximum number of bytes that escaping writes for one byte.
+/// Bytes that escaping writes at most for one byte.
 fn escaped(state: &State<'_, '_>) -> usize {
     if matches!(state.auto_escape(), AutoEscape::None) { 1 } else { 6 }
 }
 
-/// Returns an argument by its position or its name.
 fn argument(arguments: &[Value], place: usize, name: &str) -> Option<Value> {
     let named = || arguments.iter().find(|argument| argument.is_kwargs())?.get_attr(name).ok();
     let found = arguments.get(place).filter(|argument| !argument.is_kwargs()).cloned().or_else(named);

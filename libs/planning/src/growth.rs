@@ -1,7 +1,7 @@
-//! Bounds the size of the values that are created while a text of a template is rendered. The engine limits instructions but not
-//! memory, and a hundred instructions can double a text twenty times. So this module derives an upper bound from the syntax
-//! before the text is compiled. The bound is a multiple of the size of the variables, plus the size of the constants in the text.
-//! A text without such a bound is refused. So is a text that nests values too deeply, or that could put a namespace into itself.
+//! Bounds the size of the values that are created while a text is rendered. The engine limits instructions but not memory, and a hundred
+//! instructions can double a text twenty times. So an upper bound is derived from the syntax before the text is compiled: a multiple of the
+//! size of the variables, plus the size of the constants. A text without such a bound is refused, and one that nests values too deeply or
+//! could put a namespace into itself.
 
 mod size;
 
@@ -18,17 +18,16 @@ use size::refused;
 
 pub(crate) use size::{Growth, UnboundedText};
 
-/// Maximum depth of nested loops. The analysis processes the body of each loop twice, so every level doubles the work.
+/// Depth of nested loops. The body of each loop is analysed twice, so every level doubles the work.
 const MOST_LOOPS: usize = 6;
-/// Maximum number of repetitions if a template multiplies a text by a number.
+/// Repetitions of a text that a template multiplies by a number.
 const MOST_REPEATED: f64 = 1_000.0;
 /// Size of a list element in addition to its value, in bytes.
 const ELEMENT: u64 = 32;
-/// The engine's maximum number of elements of a `range`.
+/// The engine's limit on the elements of a `range`.
 const RANGE: u64 = 100_000;
 
-/// Returns a bound on the memory that values need while a text is rendered. For a text with invalid syntax, the bound is zero,
-/// because the engine reports the error later.
+/// The bound is zero for a text with invalid syntax, because the engine reports the error later.
 pub(crate) fn bound(text: &str) -> Result<Growth, UnboundedText> {
     // The parser recurses, so limit the nesting of the text before it is parsed.
     nesting::check(text)?;
@@ -47,7 +46,7 @@ struct Walk<'a> {
     namespaces: BTreeSet<&'a str>,
     /// Total size of the values assigned so far, including replaced ones.
     kept: Growth,
-    /// The largest intermediate value of an expression.
+    /// Largest intermediate value of an expression.
     largest: Growth,
     loops: usize,
 }
@@ -88,8 +87,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Analyses the body of a loop twice. If the second analysis changes the bound of a variable, the variable grows with every
-    /// pass and has no bound.
+    /// Analyses the body of a loop twice. If the second analysis changes the bound of a variable, the variable grows with every pass and
+    /// has no bound.
     fn for_loop(&mut self, each: &ForLoop<'a>, span: Span) -> Result<(), UnboundedText> {
         if each.recursive {
             return refused(span, "a recursive loop has no bound; use nested loops");
@@ -138,7 +137,7 @@ impl<'a> Walk<'a> {
         self.assign(target, growth)
     }
 
-    /// Assigns a bound to a variable. The variable keeps its largest bound over all branches.
+    /// The variable keeps its largest bound over all branches.
     fn assign(&mut self, target: &Expr<'a>, growth: Growth) -> Result<(), UnboundedText> {
         match target {
             Expr::Var(variable) => {
@@ -180,7 +179,7 @@ impl<'a> Walk<'a> {
         expression.map_or(Ok(Growth::NOTHING), |expression| self.value(expression))
     }
 
-    /// Returns the bound of an expression's value, and updates `largest` for the expression and its parts.
+    /// Updates `largest` for the expression and its parts.
     fn value(&mut self, expression: &Expr<'a>) -> Result<Growth, UnboundedText> {
         let growth = self.parts(expression)?.checked(expression.span())?;
         if !is_reference(expression) {
@@ -317,7 +316,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Returns true if the expression refers to an existing value and creates no new value.
+/// True if the expression creates no new value.
 fn is_reference(expression: &Expr<'_>) -> bool {
     matches!(expression, Expr::Var(_) | Expr::Const(_) | Expr::GetAttr(_) | Expr::GetItem(_))
 }
@@ -330,8 +329,7 @@ fn is_call_of(expression: &Expr<'_>, name: &str) -> bool {
     matches!(expression, Expr::Call(call) if matches!(&call.expr, Expr::Var(function) if function.id == name))
 }
 
-/// Returns true if the syntax shows that the expression is a list. Filters reuse the elements of a list instead of creating new
-/// values.
+/// True if the syntax shows a list. Filters reuse the elements of a list instead of creating new values.
 fn is_list(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::List(_) | Expr::Tuple(_) => true,
@@ -342,7 +340,6 @@ fn is_list(expression: &Expr<'_>) -> bool {
     }
 }
 
-/// Returns true if the syntax shows that the expression is a number.
 fn is_number(expression: &Expr<'_>) -> bool {
     match expression {
         Expr::Const(constant) => constant.value.kind() == ValueKind::Number,

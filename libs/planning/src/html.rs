@@ -1,6 +1,4 @@
-//! Escaping of text for HTML.
-
-/// Escapes a text for use between tags or in a quoted attribute.
+/// For use between tags or in a quoted attribute.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len() + 16);

@@ -1,7 +1,5 @@
-//! Planning of a send: the channels for each of its recipients, and the content for each channel.
-//!
-//! Sends and dry runs take the same steps: [`Template::compile`] compiles the send's template, [`decide_chunk`] decides which channels
-//! each recipient of a chunk gets, and a [`ContentRenderer`] renders the content.
+//! Planning of a send: the channels for each of its recipients, and the content for each channel. Sends and dry runs take the same steps:
+//! [`Template::compile`], [`decide_chunk`] and [`ContentRenderer`].
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod channels;

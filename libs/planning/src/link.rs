@@ -2,7 +2,7 @@
 
 use domain::link::{is_icon, is_link};
 
-/// Refuses links that clients must not open. The error names the refused link: `the icon` or `the url`.
+/// The error names the refused link: `the icon` or `the url`.
 pub(crate) fn check(icon: Option<&str>, url: Option<&str>) -> Result<(), &'static str> {
     if !icon.is_none_or(is_icon) {
         return Err("the icon");

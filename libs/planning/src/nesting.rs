@@ -1,25 +1,24 @@
-//! Limits the nesting of a text before it is parsed. The engine's parser and compiler, and the destructor of the syntax tree, recurse,
-//! and a thread whose stack overflows ends its process. The engine's tokenizer does not recurse.
+//! Limits the nesting of a text before it is parsed. The engine's parser, its compiler, and the destructor of the syntax tree recurse, and
+//! a thread whose stack overflows ends its process. The tokenizer does not recurse.
 
 use minijinja::machinery::{Span, Token, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
 use crate::growth::UnboundedText;
 
-/// Maximum number of operators in one tag. Each of them can nest the expression by one level.
+/// Operators in one tag. Each can nest the expression by one level.
 const MOST_OPERATORS: u32 = 150;
 /// Operators that are words.
 const WORDS: [&str; 7] = ["and", "else", "if", "in", "is", "not", "or"];
-/// Maximum number of brackets that are open at the same time in one tag.
+/// Brackets that are open at the same time in one tag.
 const MOST_BRACKETS: u32 = 16;
-/// Maximum number of blocks, such as `if` and `for`, that are open at the same time.
+/// Blocks, such as `if` and `for`, that are open at the same time.
 const MOST_BLOCKS: usize = 32;
-/// Maximum number of `elif` of the blocks that are open at the same time. The parser nests each of them into the one before it.
+/// Number of `elif` of the open blocks. The parser nests each into the one before it.
 const MOST_CHOICES: usize = 100;
-/// Names of the statements that end with a second tag.
+/// Statements that end with a second tag.
 const BLOCKS: [&str; 6] = ["autoescape", "filter", "for", "if", "set", "with"];
 
-/// Counts of one tag.
 #[derive(Default)]
 struct Tag<'a> {
     is_block: bool,
@@ -29,7 +28,6 @@ struct Tag<'a> {
     brackets: u32,
 }
 
-/// Refuses a text whose expressions or blocks are nested too deeply.
 pub(crate) fn check(text: &str) -> Result<(), UnboundedText> {
     // Open blocks: the number of `elif` that each of them has so far.
     let mut open: Vec<usize> = Vec::new();

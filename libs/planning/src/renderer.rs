@@ -1,6 +1,3 @@
-//! Content of a send for one recipient on one channel. It is rendered from the send's template, or copied from the send's own
-//! fields.
-
 use std::borrow::Cow;
 
 use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
@@ -16,29 +13,24 @@ use store::sends::planned_chunk::PlanCategory;
 use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};
 
-/// Maximum size of the content of an external delivery as JSON, in bytes. The job that contains it must stay well below the
-/// broker's limit of 1 MiB.
+/// JSON of the content of an external delivery, in bytes. The job that contains it must stay well below the broker's limit of 1 MiB.
 const MAX_CONTENT: usize = 500 * 1024;
-/// Maximum size of an inbox item as JSON, in bytes, so that one event can hold it.
+/// JSON of an inbox item, in bytes, so that one event can hold it.
 const MAX_ITEM: usize = 760 * 1024;
 
-/// Renders the content of a send for its recipients.
 #[derive(Debug)]
 pub struct ContentRenderer<'a> {
     send: &'a SendRequest,
     /// None if the send names no template, or if the template is missing or cannot be compiled.
     template: Option<&'a Template>,
-    /// The variables `app` and `category`.
     facts: minijinja::Value,
-    /// The send's data, as variables.
     data: minijinja::Value,
-    /// Part of the profile that the variable `recipient` contains.
+    /// Part of the profile that templates can read.
     template_profile: TemplateProfile,
 }
 
 impl<'a> ContentRenderer<'a> {
-    /// Creates a renderer for the recipients of `send`. If the send names a template but `template` is None, every call returns
-    /// [`TemplateError::Missing`].
+    /// If the send names a template but `template` is None, every call returns [`TemplateError::Missing`].
     #[must_use]
     pub fn new(
         send: &'a SendRequest,
@@ -52,16 +44,12 @@ impl<'a> ContentRenderer<'a> {
         ContentRenderer { send, template, facts, data, template_profile: TemplateProfile::All }
     }
 
-    /// Sets the part of profiles that templates can read.
     #[must_use]
     pub fn with_template_profile(self, template_profile: TemplateProfile) -> ContentRenderer<'a> {
         ContentRenderer { template_profile, ..self }
     }
 
-    /// Writes the inbox item for a recipient. The caller must check the size of the item with [`item_size`].
-    ///
-    /// # Errors
-    /// Returns an error if the template cannot be rendered.
+    /// The caller must check the size of the item with [`item_size`].
     pub fn in_app(
         &self,
         recipient: &Recipient,
@@ -78,10 +66,6 @@ impl<'a> ContentRenderer<'a> {
         }
     }
 
-    /// Writes the content of an external delivery to a recipient.
-    ///
-    /// # Errors
-    /// Returns an error if the template cannot be rendered, or the content is too large.
     pub fn external(
         &self,
         channel: Channel,
@@ -154,7 +138,6 @@ impl<'a> ContentRenderer<'a> {
         Ok(PushContent { data, options: own.options.clone(), ..content })
     }
 
-    /// Returns the template, if the send names one.
     fn template(&self) -> Result<Option<&'a Template>, TemplateError> {
         if self.send.template.is_some() && self.template.is_none() {
             return Err(TemplateError::Missing);
@@ -186,17 +169,13 @@ impl<'a> ContentRenderer<'a> {
         data
     }
 
-    /// Returns the heading and the text for a send without a template.
     fn plain_text(&self) -> (&'a str, &'a str) {
         let heading = self.send.content.title.as_deref().unwrap_or_default();
         (heading, self.send.content.message.as_deref().unwrap_or(heading))
     }
 }
 
-/// Returns the size of an inbox item as JSON, in bytes.
-///
-/// # Errors
-/// Returns an error if the item is too large for an event.
+/// Size as JSON, in bytes. Fails if the item is too large for an event.
 pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
     check_size(json_size(content), MAX_ITEM)
 }
@@ -205,7 +184,7 @@ fn check_size(size: usize, most: usize) -> Result<usize, TemplateError> {
     if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
 }
 
-/// Formats a text as a paragraph that keeps its line breaks.
+/// Keeps line breaks.
 fn html(text: &str) -> String {
     format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
 }

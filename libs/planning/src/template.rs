@@ -1,4 +1,4 @@
-//! Templates. They are checked when they are stored, compiled once per version, and rendered for each recipient.
+//! Templates: checked when they are stored, compiled once per version, and rendered for each recipient.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,18 +15,17 @@ use crate::filters;
 use crate::growth::{self, Growth, UnboundedText};
 use crate::link;
 
-/// Maximum number of instructions that one rendering may execute.
+/// Instructions that one rendering may execute.
 const FUEL: u64 = 100_000;
-/// Longest text that one rendering may produce, in bytes.
+/// Length of a rendered text, in bytes.
 const MAX_OUTPUT: usize = 256 * 1024;
-/// Maximum total size of the values that one rendering creates, in bytes. Its variables do not count.
+/// Total size of the values that one rendering creates, in bytes, without its variables.
 const MAX_VALUES: u64 = 64 * 1024 * 1024;
-/// Maximum number of bytes that the instructions of one rendering may process. The larger the values of a text can be, the fewer
-/// instructions it may execute.
+/// Bytes that the instructions of one rendering may process. The larger the values of a text can be, the fewer instructions it may execute.
 const MAX_WORK: u64 = 4 * 1024 * 1024 * 1024;
 /// Overhead of a value in addition to its text, in bytes.
 const VALUE: u64 = 32;
-/// Name of the only text whose variables are escaped as HTML.
+/// The only text whose variables are escaped as HTML.
 const HTML: &str = "email.html";
 
 /// A template version, ready to be rendered.
@@ -34,47 +33,33 @@ const HTML: &str = "email.html";
 pub struct Template {
     pub(crate) channels: Channels,
     environment: Environment<'static>,
-    /// Upper bound on the size of the values that a text creates, by the text's name. Texts without a bound are not rendered.
-    /// They exist only in versions that were stored before bounds were checked.
+    /// Bound by name of the text. Texts without one are not rendered; they exist only in versions that were stored before bounds were
+    /// checked.
     growth: HashMap<String, Result<Growth, UnboundedText>>,
 }
 
-/// Error while compiling or rendering a template.
 #[derive(Debug, thiserror::Error)]
 pub enum TemplateError {
-    /// The content has unknown or invalid members.
     #[error("{0}")]
     Shape(#[from] serde_json::Error),
     /// Invalid syntax, a failing expression, too much work or an overlong result.
     #[error("{0}")]
     Text(#[from] minijinja::Error),
-    /// The size of a text's values has no bound.
     #[error("line {line}: {advice}")]
-    Unbounded {
-        /// The line, from 1.
-        line: u32,
-        advice: String,
-    },
-    /// A title or subject is empty after rendering.
+    Unbounded { line: u32, advice: String },
     #[error("{0} is empty after rendering")]
     Empty(&'static str),
-    /// A text was rendered to a link that clients must not open.
     #[error("{0} was rendered to a link that clients must not open")]
     Link(&'static str),
-    /// The template version to which the send is pinned is missing or can no longer be compiled.
+    /// The pinned version is missing or can no longer be compiled.
     #[error("the template is missing or cannot be compiled")]
     Missing,
-    /// The result is too large.
     #[error("the result would have {size} bytes; at most {most} are allowed")]
-    TooLarge {
-        size: usize,
-        /// Maximum number of bytes.
-        most: usize,
-    },
+    TooLarge { size: usize, most: usize },
 }
 
 impl TemplateError {
-    /// Returns true if the error reports that a text needs more work or memory than allowed.
+    /// True if a text needs more work or memory than allowed.
     pub(crate) fn is_too_much(&self) -> bool {
         match self {
             TemplateError::Unbounded { .. } | TemplateError::TooLarge { .. } => true,
@@ -85,11 +70,7 @@ impl TemplateError {
 }
 
 impl Template {
-    /// Compiles the content of a template version.
-    ///
-    /// # Errors
-    /// Returns an error if the content has invalid members, or a text has invalid syntax. A text without a bound leads to an
-    /// error only when it is rendered.
+    /// A text without a bound leads to an error only when it is rendered.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
         let channels: Channels = serde_json::from_value(channels.clone())?;
         let mut environment = environment();
@@ -105,17 +86,13 @@ impl Template {
         Ok(Template { channels, environment, growth })
     }
 
-    /// Returns the channels for which the template has content.
     #[must_use]
     pub fn offered_channels(&self) -> Vec<Channel> {
         self.channels.offered_channels()
     }
 
-    /// Renders the inbox item. `plain` is the send's own content. It supplies fields that the template lacks, and the keys of its
-    /// `data` replace those of the template's `data`.
-    ///
-    /// # Errors
-    /// Returns an error if a text cannot be rendered, the rendered title is empty, or clients must not open a rendered link.
+    /// `plain` is the send's own content. It supplies fields that the template lacks, and the keys of its `data` replace those of the
+    /// template's `data`.
     pub fn in_app(
         &self,
         variables: &minijinja::Value,
@@ -150,10 +127,7 @@ impl Template {
         if empty { Err(TemplateError::Empty("the title")) } else { Ok(content) }
     }
 
-    /// Renders the email. Fields of `own` replace fields of the template. Returns None if the template has no email content.
-    ///
-    /// # Errors
-    /// Returns an error if a text cannot be rendered, or the rendered subject is empty.
+    /// Fields of `own` replace fields of the template. None if the template has no email content.
     pub fn email(
         &self,
         variables: &minijinja::Value,
@@ -179,20 +153,13 @@ impl Template {
         Ok(Some(EmailContent { subject, text, html, ..EmailContent::default() }))
     }
 
-    /// Renders the SMS. Returns None if the template has no SMS content.
-    ///
-    /// # Errors
-    /// Returns an error if the text cannot be rendered.
+    /// None if the template has no SMS content.
     pub fn sms(&self, variables: &minijinja::Value) -> Result<Option<SmsContent>, TemplateError> {
         let texts = self.channels.sms.as_ref();
         texts.map(|_| Ok(SmsContent { text: self.render("sms.text", variables)?, from: None })).transpose()
     }
 
-    /// Renders the push message of `channel`. Fields of `own` replace fields of the template. Returns None if the template has no
-    /// content for the channel.
-    ///
-    /// # Errors
-    /// Returns an error if a text cannot be rendered, or clients must not open a rendered link.
+    /// Fields of `own` replace fields of the template. None if the template has no content for `channel`.
     pub fn push(
         &self,
         channel: Channel,
@@ -231,8 +198,7 @@ impl Template {
         Ok(String::from_utf8_lossy(&output.0).into_owned())
     }
 
-    /// Returns the maximum number of instructions for rendering a text with these variables. Fails if the text has no bound, or
-    /// if the bound exceeds [`MAX_VALUES`].
+    /// Instructions for rendering a text with these variables. Fails if the text has no bound, or one above [`MAX_VALUES`].
     fn fuel(&self, name: &str, variables: &minijinja::Value) -> Result<u64, TemplateError> {
         let growth = match self.growth.get(name) {
             Some(Ok(growth)) => *growth,
@@ -287,7 +253,7 @@ pub(crate) fn environment() -> Environment<'static> {
     environment
 }
 
-/// Estimates the size of a value in bytes.
+/// Estimate in bytes.
 fn size(value: &minijinja::Value) -> u64 {
     if let Some(text) = value.as_str() {
         return VALUE + text.len() as u64;
@@ -303,14 +269,14 @@ fn size(value: &minijinja::Value) -> u64 {
     members.map_or(VALUE, |members| members.fold(VALUE, |all, member| all.saturating_add(of(member))))
 }
 
-/// Joins the words of a text into one line, because an email header must not contain line breaks or other control characters.
+/// An email header must not contain line breaks or other control characters.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<_> =
         text.split(|c: char| c.is_control() || c.is_whitespace()).filter(|word| !word.is_empty()).collect();
     words.join(" ")
 }
 
-/// A buffer that refuses to grow beyond [`MAX_OUTPUT`].
+/// Refuses to grow beyond [`MAX_OUTPUT`].
 struct BoundedBuffer(Vec<u8>);
 
 impl io::Write for BoundedBuffer {

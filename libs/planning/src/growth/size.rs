@@ -1,30 +1,23 @@
-//! Bound on the size and nesting of a value.
-
 use minijinja::machinery::Span;
 
-/// Maximum number of lists and objects that a text of a template may nest into each other. The engine shows and drops a value by
-/// recursion.
+/// Lists and objects that a text may nest into each other. The engine shows and drops a value by recursion.
 const MOST_LEVELS: u32 = 64;
 
-/// Upper bound on the size of one value, or on the total size of all values of a text, in bytes.
+/// Upper bound on the size of one value, or of all values of a text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Multiple of the size of all variables.
     factor: u64,
-    /// Additional bytes.
+    /// In addition, in bytes.
     constant: u64,
-    /// Number of lists and objects that the text nests into each other around variables and constants.
+    /// Lists and objects that the text nests around variables and constants.
     levels: u32,
-    /// True if the value may contain a namespace.
     has_namespace: bool,
 }
 
-/// Reason why a text has no bound.
 #[derive(Debug)]
 pub(crate) struct UnboundedText {
-    /// Line of the text, from 1.
     pub(crate) line: u32,
-    /// Suggested fix.
     pub(crate) advice: String,
 }
 
@@ -36,12 +29,11 @@ impl Growth {
         Growth { constant, ..Growth::NOTHING }
     }
 
-    /// Returns true if the bound depends on the size of the variables.
     pub(crate) fn depends_on_variables(self) -> bool {
         self.factor > 0
     }
 
-    /// Returns the bound in bytes for variables of this size.
+    /// `variables` is their size in bytes.
     pub(crate) fn bytes(self, variables: u64) -> u64 {
         self.factor.saturating_mul(variables).saturating_add(self.constant)
     }
@@ -70,27 +62,24 @@ impl Growth {
         }
     }
 
-    /// The same nesting, with at most this size in bytes, which does not depend on variables.
+    /// Same nesting, with at most this size in bytes.
     pub(super) fn limited_to(self, constant: u64) -> Growth {
         Growth { factor: 0, constant, ..self }
     }
 
-    /// Adds levels of lists or objects around the value.
     pub(super) fn inside(self, levels: u32) -> Growth {
         Growth { levels: self.levels.saturating_add(levels), ..self }
     }
 
-    /// The same size, for a text or number, which contains no other value.
     pub(super) fn flat(self) -> Growth {
         Growth { levels: 0, has_namespace: false, ..self }
     }
 
-    /// The same value, as a namespace or a container of one.
     pub(super) fn with_namespace(self) -> Growth {
         Growth { has_namespace: true, ..self }
     }
 
-    /// The same value, as the member of a namespace. A namespace never contains a namespace.
+    /// Member of a namespace, which never contains a namespace.
     pub(super) fn of_namespace(self) -> Growth {
         Growth { has_namespace: false, ..self }
     }
