@@ -1,5 +1,3 @@
-//! Kills the process at the crash point, or with the poison, that the environment names.
-
 use std::fs::OpenOptions;
 use std::io::Write as _;
 use std::sync::OnceLock;
@@ -9,7 +7,6 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::{CRASH_AT, CRASHES, CrashPoint, POISON, POISONED};
 
-/// The process kills itself when it reaches the crash point `point` for the `passage`th time.
 struct CrashAt {
     point: CrashPoint,
     passage: u64,

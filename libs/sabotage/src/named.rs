@@ -1,4 +1,3 @@
-/// Declares an enum with a text name for each variant.
 macro_rules! named {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $text:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -8,13 +7,11 @@ macro_rules! named {
         impl $name {
             pub const ALL: &'static [$name] = &[$($name::$variant),+];
 
-            /// Name of the variant.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $($name::$variant => $text),+ }
             }
 
-            /// Finds the variant with this name.
             #[must_use]
             pub fn named(name: &str) -> Option<$name> {
                 $name::ALL.iter().copied().find(|one| one.as_str() == name)
