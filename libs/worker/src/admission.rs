@@ -1,5 +1,4 @@
-//! Admission of a job before its claim: chooses the provider and checks that it may be called now. A job that may not call yet is
-//! postponed.
+//! Admission of a job before its claim. A job that may not call its provider yet is postponed.
 
 use std::sync::Arc;
 
@@ -18,31 +17,26 @@ use crate::ledger_batches::LedgerBatches;
 use crate::provider::UsableProvider;
 use crate::{ChannelSender, Provider, outcome};
 
-/// Decision for an admitted job.
 pub(crate) enum Admission<'p> {
-    /// Call this provider.
     Call(ProviderToCall<'p>),
-    /// Claim the attempt, and settle it with this answer, because no provider may be called.
+    /// Settle the attempt with this answer, because no provider may be called.
     WithoutCall {
         answer: Answer,
-        /// Identifier of the only provider that the route allows, if that provider no longer serves the target; otherwise None.
+        /// Identifier of the only provider that the route allows, if that provider no longer serves the target.
         wanted: Option<String>,
     },
 }
 
-/// Reason for not admitting a job.
 pub(crate) enum NotAdmitted {
     Refused(Refusal),
     Stopping,
 }
 
-/// A provider to call, and what the call takes up.
 pub(crate) struct ProviderToCall<'p> {
     pub(crate) provider: &'p Provider,
     pub(crate) guard: CallGuard,
 }
 
-/// Chooses one of the providers that serve the target, and waits briefly until the chosen provider has capacity.
 pub(crate) async fn admit<'p, S: ChannelSender>(
     sender: &S,
     budgets: &CallBudgets,
@@ -84,7 +78,6 @@ pub(crate) async fn admit<'p, S: ChannelSender>(
     Ok(Admission::Call(ProviderToCall { provider, guard }))
 }
 
-/// Returns the providers that serve the target, in the order in which they are tried.
 pub(crate) fn serving<'p, S: ChannelSender>(
     job: &Job<'_>,
     providers: &'p [UsableProvider],
@@ -110,15 +103,13 @@ fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
     Admission::WithoutCall { answer, wanted: None }
 }
 
-/// Returns the answer for a delivery whose only allowed provider is no longer enabled. No other provider may be called, because
-/// the missing one may have accepted an earlier call.
+/// Retries rather than calls another provider, because the missing one may have accepted an earlier call.
 pub(crate) fn provider_gone() -> Answer {
     let message = "the provider of the first attempt is no longer enabled";
     Answer::new(Outcome::RETRY, "provider_gone", message)
 }
 
-/// Returns the provider to call: the one that the ledger records. This is the admitted provider, unless the attempt was already
-/// started with another. If the ledger records no provider, or one that is no longer enabled, returns the answer to record.
+/// The provider that the ledger records goes before the admitted one: an earlier call of the attempt may have gone to it.
 pub(crate) fn provider_to_call<'p>(
     providers: &'p [UsableProvider],
     recorded: Option<&str>,
@@ -138,9 +129,8 @@ pub(crate) fn provider_to_call<'p>(
     }
 }
 
-/// Replaces the job with a timer for the same attempt. A job that is returned to the log would count against
-/// `max_ack_pending` while it waits. If the delivery expires before `at`, the timer is due at the expiry, and the delivery then
-/// ends as expired.
+/// A job that is returned to the log would count against `max_ack_pending` while it waits. If the delivery expires before `at`, the timer
+/// is due at the expiry, and the delivery then ends as expired.
 pub(crate) async fn postpone(
     ledger: &LedgerBatches,
     job: &Job<'_>,
@@ -167,7 +157,6 @@ pub(crate) async fn postpone(
     }
 }
 
-/// Returns the claim because its call would have to wait too long, and postpones the job.
 pub(crate) async fn return_claim(ledger: &LedgerBatches, job: &Job<'_>, claim: HeldClaim) -> JobEnd {
     match ledger.store.deliveries().release(claim).await {
         Ok(true) => postpone(ledger, job, Refusal::busy()).await,

@@ -1,7 +1,4 @@
-//! The life of one attempt: admit → claim → call → settle → publish. A step either leads to the next one or ends the job early.
-//!
-//! Each job runs as a separate task, so a slow call delays no other job. Requests of concurrent jobs to the database or the log are
-//! sent in batches ([`ledger_batches`](crate::ledger_batches)).
+//! The life of one attempt: admit → claim → call → settle → publish. Each job runs as a separate task, so a slow call delays no other job.
 
 use std::time::{Duration, Instant};
 
@@ -39,7 +36,6 @@ const LONG: u32 = 6;
 /// Time for which settling is retried after the process starts to stop. The process waits 30 s for its tasks before it exits.
 const SETTLE_AFTER_STOP: Duration = Duration::from_secs(25);
 
-/// State that all jobs of a channel share.
 pub(crate) struct Worker<S> {
     sender: S,
     budgets: CallBudgets,
@@ -47,27 +43,21 @@ pub(crate) struct Worker<S> {
     providers: Providers,
     policy: RetryPolicy,
     ack_wait: Duration,
-    /// Time after which another worker may claim a delivery again.
     lease: Duration,
     stop: Stop,
 }
 
-/// A claimed delivery.
 struct ClaimedAttempt<'p> {
     claim: HeldClaim,
     /// End of the lease by this process's clock.
     until: Instant,
-    /// Identifier of the provider that the ledger records, if any.
     recorded: Option<String>,
-    /// The provider to call, or the answer to record because no call can be made.
     provider: Result<ProviderToCall<'p>, Answer>,
 }
 
-/// An attempt with its answer.
 struct AnsweredAttempt {
     claim: HeldClaim,
     recorded: Option<String>,
-    /// Identifier of the provider that was called, if any.
     called: Option<String>,
     started_at: Timestamp,
     ended_at: Timestamp,
@@ -89,7 +79,6 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Handles one event of the lane.
     pub(crate) async fn handle(
         &self,
         work_stream: &WorkStream,
@@ -121,7 +110,7 @@ impl<S: ChannelSender> Worker<S> {
         job.with_progress_reports(self.ack_wait, work).instrument(span).await;
     }
 
-    /// Makes one attempt. Returns the end of the job's handling; as an error if a step ends it early.
+    /// An error means that a step ended the handling early.
     async fn attempt(&self, job: &Job<'_>, place: &mut JobInHand) -> Result<JobEnd, JobEnd> {
         let providers = self.providers.of(job.envelope.app).await.map_err(|error| {
             let error = format!("{error:#}");
@@ -136,8 +125,8 @@ impl<S: ChannelSender> Worker<S> {
         Ok(outcome::publish(&self.ledger, job, outcome).await)
     }
 
-    /// Chooses the provider and waits until it may be called. If the job would be postponed although its delivery has expired, it
-    /// is claimed without a provider instead, because claiming an expired delivery ends it.
+    /// If the job would be postponed although its delivery has expired, it is claimed without a provider instead, because claiming an
+    /// expired delivery ends it.
     async fn admit<'p>(
         &self,
         job: &Job<'_>,
@@ -158,7 +147,6 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Claims the delivery, so that no other worker makes this attempt before the lease ends.
     async fn claim<'p>(
         &self,
         job: &Job<'_>,
@@ -199,18 +187,15 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Time limit of one call: three fifths of the lease, unless the provider needs longer. The rest of the lease is for settling
-    /// the answer. A longer call is possible because the claim is renewed meanwhile.
+    /// Time limit of one call: three fifths of the lease, unless the provider needs longer.
     fn call_limit(&self, provider: &Provider) -> Duration {
         self.sender.longest_call(provider).unwrap_or_else(|| self.call_margin())
     }
 
-    /// Time that must be left of the lease when a call starts.
     fn call_margin(&self) -> Duration {
         self.lease * 3 / 5
     }
 
-    /// Prepares the call, and makes it when the provider and the lane have a slot for it.
     async fn call(
         &self,
         job: &Job<'_>,
@@ -255,7 +240,6 @@ impl<S: ChannelSender> Worker<S> {
         Ok(AnsweredAttempt { claim, recorded, called, started_at, ended_at: clock::now(), answer })
     }
 
-    /// Makes a call when the host, the provider and the lane have a slot for it.
     async fn call_in_turn(
         &self,
         call: ProviderCall<'_, S>,
@@ -287,8 +271,8 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
-    /// Records the answer and what follows from it. While the database is unavailable, retries without a limit, because only this
-    /// task has the answer. After the process starts to stop, retries for 25 s.
+    /// While the database is unavailable, retries without a limit, because only this task has the answer. After the process starts to stop,
+    /// retries for 25 s.
     async fn settle(
         &self,
         job: &Job<'_>,

@@ -1,6 +1,3 @@
-//! Budget of the calls to a provider: its circuit breaker, its rate limit, and its concurrent calls, of which one user, or one host that
-//! the target names, gets only a part. A [`CallGuard`] holds what one call takes up.
-
 use std::convert::Infallible;
 use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,31 +21,24 @@ use crate::rate::Rate;
 use crate::shares::{Share, Shares};
 use crate::slots::{Pace, Slot, Slots};
 
-/// Maximum number of providers whose state is kept.
 const MAX_PROVIDERS: u64 = 10_000;
-/// Maximum number of hosts whose health is kept. Targets name these hosts. A host without kept health counts as healthy.
 const MAX_HOSTS: u64 = 10_000;
-/// Time after which the state of an unused provider or host is dropped.
 const IDLE: Duration = Duration::from_secs(3_600);
 /// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
 /// the lane's slots for concurrent jobs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Minimum delay before a job whose provider was busy is retried. The maximum delay is twice as long.
+/// Minimum delay of a retry; the maximum is twice as long.
 const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Budgets of the providers that this process calls.
 pub(crate) struct CallBudgets {
     channel: Channel,
-    /// Number of concurrent calls to one provider in one lane.
+    /// Concurrent calls to one provider in one lane.
     calls: usize,
-    /// Limits by app, provider and version of the settings. The version is part of the key because failures with an old
-    /// credential say nothing about a new one.
+    /// The version is part of the key because failures with an old credential say nothing about a new one.
     known: Cache<(AppId, String, i64), Arc<ProviderLimits>>,
-    /// Health of the hosts that targets name, separately for each provider.
     hosts: Cache<(AppId, String, i64, String), Arc<Mutex<Health>>>,
 }
 
-/// State of the limits on the calls to one provider.
 struct ProviderLimits {
     channel: Channel,
     app: AppId,
@@ -56,13 +46,10 @@ struct ProviderLimits {
     health: Mutex<Health>,
     rate: Option<Rate>,
     pace: Pace,
-    /// Slots for concurrent calls, per lane.
     slots: [Arc<Slots>; 2],
-    /// Concurrent calls by user and host, per lane.
     shares: [Arc<Shares>; 2],
 }
 
-/// Budget of one delivery's call: that of a provider, of the host that the target names, if any, of the user, and of the lane.
 pub(crate) struct CallBudget {
     limits: Arc<ProviderLimits>,
     host: Option<(String, Arc<Mutex<Health>>)>,
@@ -70,23 +57,17 @@ pub(crate) struct CallBudget {
     lane: Lane,
 }
 
-/// Reason why a call may not start now.
 pub(crate) struct Refusal {
-    /// Earliest time of the next try.
     pub(crate) at: Timestamp,
-    /// Cause, for the metrics.
     pub(crate) cause: &'static str,
 }
 
-/// Guard of the resources that one call occupies. Dropping it releases them. If the guard is dropped without a report, the call counts as
-/// not made. The default guard is that of a call without admission, which takes up only a call of its lane.
+/// Resources of one call. Dropping the guard releases them; without a report, the call counts as not made.
 #[derive(Default)]
 pub(crate) struct CallGuard {
-    /// The call is registered with the breakers. None after the report.
+    /// None after the report.
     budget: Option<Arc<CallBudget>>,
-    /// Reserved before the claim.
     reserved: Option<(Slot, Share)>,
-    /// One of the lane's calls, after the start.
     lane: Option<OwnedSemaphorePermit>,
 }
 
@@ -99,7 +80,6 @@ impl CallBudgets {
         CallBudgets { channel, calls: (max_concurrency * 3).div_ceil(4).max(1), known, hosts }
     }
 
-    /// Returns the budget for the call of a job to a provider, and to the host that the job's target names, if any.
     pub(crate) async fn of(
         &self,
         usable: &UsableProvider,
@@ -134,8 +114,7 @@ impl CallBudgets {
 }
 
 impl ProviderLimits {
-    /// Returns true if deliveries may be claimed although their calls have to wait: calls are short, and no rate limit counts the
-    /// calls when they are admitted.
+    /// True if calls are short and no rate limit counts the calls when they are admitted.
     fn may_claim_ahead(&self) -> bool {
         self.rate.is_none() && self.pace.is_short()
     }
@@ -168,13 +147,12 @@ impl ProviderLimits {
 }
 
 impl CallBudget {
-    /// Returns None if the breakers of the provider and of the host admit a call now, otherwise the time at which to check again.
+    /// Time at which to check again. None if a call is admitted now.
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.limits.health).closed_until(now, self.user).max(of_host)
     }
 
-    /// Registers one call with the breakers of the provider and of the host. Returns None if one of them admits no call.
     pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<CallGuard> {
         if !self.limits.change(|health| health.enter(now, self.user)) {
             return None;
@@ -185,8 +163,7 @@ impl CallBudget {
         is_let_through.then_some(guard)
     }
 
-    /// Reserves a concurrent call for the user, the host and the provider, and consumes one token of the rate limit. Waits until
-    /// `patience` if the host or the provider is busy.
+    /// Waits until `patience` if the host or the provider is busy.
     async fn reserve(&self, patience: Instant) -> Result<(Slot, Share), Refusal> {
         let limits = &self.limits;
         // If the user's share is used up, do not wait: jobs of one user that wait for each other could fill the lane. For the same
@@ -217,8 +194,8 @@ impl CallBudget {
         Shares::take(shares, self.user, host, self.limits.may_claim_ahead(), latest).await
     }
 
-    /// Reports an answer to the breakers. If the target names a host, the answer counts for the host. The provider's breaker
-    /// then counts only a success or a problem with the account.
+    /// Reports an answer. If the target names a host, the answer counts for the host; the provider's breaker then counts only a success or
+    /// a problem with the account.
     fn report(&self, answer: &Answer, now: Timestamp) {
         let Some((_, host)) = &self.host else {
             return self.limits.change(|health| health.report(answer, now, self.user));
@@ -242,8 +219,7 @@ impl CallBudget {
     }
 }
 
-/// Waits for a call slot of the provider, or for a place to claim ahead of the call. A delivery that has to wait for its host must not
-/// occupy a slot meanwhile.
+/// A delivery that has to wait for its host must not occupy a slot meanwhile.
 async fn call_slot(slots: &Arc<Slots>, share: &Share, may_claim_ahead: bool) -> Slot {
     let mut slot = Slot::of(slots);
     if share.is_ahead() {
@@ -255,7 +231,6 @@ async fn call_slot(slots: &Arc<Slots>, share: &Share, may_claim_ahead: bool) -> 
 }
 
 impl CallGuard {
-    /// Reserves the call before the delivery is claimed. If its budget is used up, waits until `patience`.
     pub(crate) async fn reserve(&mut self, patience: Instant) -> Result<(), Refusal> {
         if let Some(budget) = &self.budget {
             self.reserved = Some(budget.reserve(patience).await?);
@@ -263,8 +238,7 @@ impl CallGuard {
         Ok(())
     }
 
-    /// Waits until the host and the provider may be called and the lane has a call left, at most until `latest`. Returns false if the
-    /// call may not start, because one of them has become too slow.
+    /// Returns false if the host, the provider or the lane has become too slow.
     pub(crate) async fn start(&mut self, job: &JobInHand, latest: Instant) -> bool {
         if let Some((slot, share)) = &mut self.reserved {
             if !share.start(latest).await {
@@ -284,8 +258,6 @@ impl CallGuard {
         self.lane.is_some()
     }
 
-    /// Leaves the places of the call and its job in the lane to others, after `long` and as soon as there is room for a further long
-    /// call of the app.
     pub(crate) async fn leave_lane_after(
         &mut self,
         long: Duration,
@@ -300,7 +272,6 @@ impl CallGuard {
         pending().await
     }
 
-    /// Reports the answer to the breakers, and the duration of the call.
     pub(crate) fn report(&mut self, answer: &Answer, took: Duration) {
         if let Some(budget) = self.budget.take() {
             budget.limits.pace.record(took);
@@ -318,24 +289,21 @@ impl Drop for CallGuard {
 }
 
 impl Refusal {
-    /// The next try is after `pause`, or up to twice as long.
+    /// Refuses for `pause`, or up to twice as long.
     fn after(pause: Duration, cause: &'static str) -> Refusal {
         Refusal { at: clock::now() + pause + spread(pause), cause }
     }
 
-    /// The breaker of the provider or of the host is open.
     pub(crate) fn closed_until(until: Timestamp, now: Timestamp) -> Refusal {
         Refusal { at: until + spread(until.since(now) / 10 + BUSY_PAUSE), cause: "breaker" }
     }
 
-    /// The provider or its host was busy.
     pub(crate) fn busy() -> Refusal {
         Refusal::after(BUSY_PAUSE, "busy")
     }
 }
 
-/// Returns a random part of `over`. Jobs that are postponed together get different parts, so that they are not retried
-/// together.
+/// Random delay, so that jobs that are postponed together are not retried together.
 fn spread(over: Duration) -> Duration {
     over.mul_f64(clock::random())
 }

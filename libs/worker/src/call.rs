@@ -1,5 +1,5 @@
-//! One call to a provider. It has a time limit and always results in an answer. If a call must not be repeated (SMS), the
-//! worker first records in the ledger that the call starts.
+//! One call to a provider, which always results in an answer. If a call must not be repeated (SMS), the worker first records in the ledger
+//! that the call starts.
 
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -17,13 +17,11 @@ use crate::lease::{Lease, Stop};
 use crate::ledger_batches::LedgerBatches;
 use crate::{Call, ChannelSender, Provider};
 
-/// Time for which calls may continue after the process starts to stop. The time that then remains is for settling the answers.
+/// Time for which calls may continue after the process starts to stop.
 const CALLS_AFTER_STOP: Duration = Duration::from_secs(10);
 
-/// Time limit for the preparation of a call.
 const PREPARED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A call to make.
 pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) sender: &'a S,
     pub(crate) ledger: &'a LedgerBatches,
@@ -32,27 +30,21 @@ pub(crate) struct ProviderCall<'a, S: ChannelSender> {
     pub(crate) provider: &'a Provider,
     pub(crate) prepared: S::Prepared,
     pub(crate) claim: HeldClaim,
-    /// End of the claim's lease, if it is not renewed.
     pub(crate) until: Instant,
-    /// Length of a renewed lease.
     pub(crate) lease: Duration,
-    /// Time limit of the call.
     pub(crate) limit: Duration,
-    /// Time that must be left of the lease when the call starts.
     pub(crate) margin: Duration,
 }
 
-/// Result of a call.
 pub(crate) struct MadeCall {
     pub(crate) answer: Answer,
-    /// Duration of the call; None if the answer says nothing about the provider.
+    /// None if the answer says nothing about the provider.
     pub(crate) took: Option<Duration>,
 }
 
 /// Another worker has claimed the delivery, so no call was made.
 pub(crate) struct ClaimLost;
 
-/// Prepares the call of a job. If that fails, panics or takes too long, returns the answer that ends the attempt.
 pub(crate) async fn prepare<S: ChannelSender>(sender: &S, job: &Job<'_>) -> Result<S::Prepared, Answer> {
     let preparing = AssertUnwindSafe(sender.prepare(job.envelope.app, job.order)).catch_unwind();
     match tokio::time::timeout(PREPARED_WITHIN, preparing).await {
@@ -72,7 +64,7 @@ impl MadeCall {
 }
 
 impl<S: ChannelSender> ProviderCall<'_, S> {
-    /// Calls the provider, unless the lease could end before the call does. Returns the answer with which to settle the attempt.
+    /// Calls the provider, unless the lease could end before the call does.
     pub(crate) async fn make(self) -> Result<MadeCall, ClaimLost> {
         if !S::CHANNEL.is_repeatable() {
             match self.mark().await {
@@ -94,8 +86,8 @@ impl<S: ChannelSender> ProviderCall<'_, S> {
         Ok(self.call_provider().await)
     }
 
-    /// Records in the ledger that the call starts. If the database fails, retries as long as enough time for the call is left.
-    /// Returns false if another worker has the claim.
+    /// Records that the call starts. If the database fails, retries as long as enough time for the call is left. Returns false if another
+    /// worker has the claim.
     async fn mark(&self) -> Result<bool, store::Error> {
         loop {
             match self.ledger.marks.call(self.claim).await {

@@ -1,5 +1,3 @@
-//! One HTTP call, and the outcome of an attempt for which no reply arrived.
-
 use std::error::Error;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,10 +13,9 @@ use reqwest::{Client, RequestBuilder};
 use crate::Outbound;
 use crate::outbound::{ForbiddenHost, read_at_most, retry_after};
 
-/// Maximum number of bytes that are read from the body of a reply.
 const MOST_READ: usize = 64 * 1024;
 
-/// HTTP client that calls only allowed hosts. Clones share their connections.
+/// Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Caller {
     client: Client,
@@ -27,33 +24,27 @@ pub struct Caller {
     deadline: Option<Instant>,
 }
 
-/// A provider's reply.
 #[derive(Clone, Debug)]
 pub struct Reply {
-    /// The HTTP status.
     pub status: u16,
     pub headers: HeaderMap,
-    /// The first 64 KiB of the body. Empty if the connection broke before the body was complete and the status alone determines
-    /// the outcome.
+    /// The first 64 KiB; empty if the connection broke and the status alone determines the outcome.
     pub body: Bytes,
-    /// Delay before a retry that the provider requests (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
-/// Reason why there is no reply. Causes never contain the URL, because the URL may identify the recipient.
+/// Causes never contain the URL, because the URL may identify the recipient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoReply {
-    /// The request cannot be built.
     Malformed(String),
-    /// The host must not be called.
     Forbidden(ForbiddenHost),
     /// The URL is not https, so an eavesdropper could read the credential.
     InTheClear,
-    /// The connection could not be established: nothing was sent.
+    /// Nothing was sent.
     NotConnected(String),
     /// The server closed the connection without processing the request (RFC 9113, sections 6.8 and 8.7).
     Refused(String),
-    /// No reply arrived in time; the request may have arrived.
+    /// The request may have arrived.
     TimedOut,
     /// The connection broke; the request may have arrived.
     Lost(String),
@@ -63,37 +54,30 @@ pub enum NoReply {
 }
 
 impl Caller {
-    /// Creates a caller that uses `client`, which `outbound` must have built. `limit` is the time limit of one call, including
-    /// reading its reply.
+    /// Requires a `client` that `outbound` built. `limit` is for one call, including reading its reply.
     #[must_use]
     pub fn new(client: Client, outbound: Outbound, limit: Duration) -> Caller {
         Caller { client, outbound, limit, deadline: None }
     }
 
-    /// Returns a caller for an attempt that consists of several calls and waits. `limit` is the time limit for all of them
-    /// together, starting now.
+    /// Caller for an attempt of several calls and waits: `limit` is for all of them together, starting now.
     #[must_use]
     pub fn within(&self, limit: Duration) -> Caller {
         Caller { deadline: Instant::now().checked_add(limit), ..self.clone() }
     }
 
-    /// Returns the time that is left for a call that starts now, or for a wait before it.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         left.map_or(self.limit, |left| left.min(self.limit))
     }
 
-    /// The client with which to build requests.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
     }
 
-    /// Makes a call. Requires https unless private addresses are allowed.
-    ///
-    /// # Errors
-    /// Returns the reason if there is no reply.
+    /// Requires https unless private addresses are allowed.
     pub async fn call(&self, request: RequestBuilder, now: Timestamp) -> Result<Reply, NoReply> {
         let limit = self.time_left();
         if limit.is_zero() {
@@ -119,10 +103,8 @@ impl Caller {
     }
 }
 
-/// Awaits a call whose own time limit is `limit`. Returns None if the limit passes first.
-///
-/// HTTP clients learn from the runtime's timer that a limit has passed. A process that was paused could therefore still send its request
-/// when it is resumed, although the lease of the delivery has ended. This function looks at the clock before each poll of the call.
+/// Awaits a call whose own time limit is `limit`. Reads the clock before each poll: the runtime's timer may notice too late that a paused
+/// process's limit has passed, and the request would be sent although the lease has ended.
 pub async fn in_time<F: Future>(limit: Duration, call: F) -> Option<F::Output> {
     let began = Instant::now();
     let mut call = pin!(call);
@@ -134,7 +116,7 @@ pub async fn in_time<F: Future>(limit: Duration, call: F) -> Option<F::Output> {
 }
 
 impl NoReply {
-    /// Returns the answer to record for an attempt without a reply. If the request may have arrived, the outcome is unknown.
+    /// If the request may have arrived, the outcome is unknown.
     #[must_use]
     pub fn answer(self) -> Answer {
         match self {
@@ -161,8 +143,7 @@ impl NoReply {
     }
 }
 
-/// Returns true for statuses whose body is needed to distinguish a dead target from a wrong credential or an invalid message: 4xx
-/// except 408 and 429.
+/// Bodies of these statuses alone distinguish a dead target from a wrong credential or an invalid message.
 fn names_its_cause(status: u16) -> bool {
     matches!(status, 400..=499) && !matches!(status, 408 | 429)
 }

@@ -1,5 +1,3 @@
-//! One job: its message from the log, and the end of its handling.
-
 use std::pin::pin;
 use std::time::Duration;
 
@@ -10,8 +8,7 @@ use service_kit::clock;
 use service_kit::work_stream::{Owner, WorkStream};
 use store::deliveries::timer::NewTimer;
 
-/// Time for which a job waits for a delivery that is missing from the database. A restore plans the missing sends again, which may take
-/// hours.
+/// Time that a restore may need to plan missing sends again.
 const MISSING_FOR: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Clone, Copy)]
@@ -24,14 +21,11 @@ pub(crate) struct Job<'a> {
     pub(crate) order: &'a DeliveryJob,
 }
 
-/// End of a job's handling.
 #[derive(Debug)]
 pub(crate) enum JobEnd {
-    /// Nothing is left to do.
     Acknowledge,
-    /// Another worker may start the job at once. Its attempt has not begun.
+    /// The attempt has not begun; another worker may start it at once.
     ReturnNow,
-    /// The log delivers the job again after a short pause.
     ReturnLater,
     ReturnAfter(Duration),
     /// The job itself is at fault. It is parked after several failures.
@@ -53,8 +47,7 @@ impl Job<'_> {
         StreamName::Job(self.channel, self.lane)
     }
 
-    /// Runs `work`. Meanwhile, reports to the log three times per `ack_wait` that the job is in progress, so that the log does
-    /// not redeliver the job.
+    /// Reports progress three times per `ack_wait`, so that the log does not redeliver the job.
     pub(crate) async fn with_progress_reports(&self, ack_wait: Duration, work: impl Future<Output = ()>) {
         let mut work = pin!(work);
         while tokio::time::timeout(ack_wait / 3, &mut work).await.is_err() {
@@ -80,7 +73,6 @@ impl Job<'_> {
         }
     }
 
-    /// Returns a timer that publishes `order` in the stream of this job.
     pub(crate) fn timer(
         &self,
         due_at: Timestamp,
@@ -102,7 +94,6 @@ impl Job<'_> {
     }
 }
 
-/// Number of times that a job is left to the log while its delivery is missing. The log redelivers it after `ack_wait`.
 fn missing_limit(ack_wait: Duration) -> i32 {
     let times = MISSING_FOR.as_millis() / ack_wait.as_millis().max(1);
     i32::try_from(times).unwrap_or(i32::MAX).max(1)

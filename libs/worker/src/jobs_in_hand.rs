@@ -1,7 +1,5 @@
-//! Jobs that a lane has in hand, from their fetch to their acknowledgement.
-//!
-//! Only some of them are attempts in progress: settling an attempt waits for the disk, and meanwhile its place is used for the
-//! next attempt. Batches of claims and settlements therefore grow with the load, while the number of concurrent calls stays.
+//! Jobs that a lane has in hand, from their fetch to their acknowledgement. Settling an attempt waits for the disk, and meanwhile its place
+//! is used for the next attempt: batches of claims and settlements grow with the load, while the number of concurrent calls stays.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,28 +11,23 @@ use tokio::time::{sleep, timeout, timeout_at};
 
 use crate::slots::{AHEAD, Pace};
 
-/// Jobs in hand for each concurrent call.
 const PER_CALL: usize = 16;
-/// Size of the jobs in hand, in bytes, from which no further job is fetched.
+/// Size in bytes from which no further job is fetched.
 const MAX_BYTES: usize = 8 * 1024 * 1024;
-/// Size of the jobs with long calls, in bytes. They are not counted in `MAX_BYTES`.
+/// Size in bytes, in addition to `MAX_BYTES`.
 const MAX_LONG_BYTES: usize = 32 * 1024 * 1024;
-/// Part of the room that one app may use: a quarter.
+/// Parts of the room. One app may use one of them.
 const PARTS: usize = 4;
 /// Longest delay of a fetch until a quarter of the attempts can start, so that one fetch returns several jobs.
 const GATHERING: Duration = Duration::from_millis(1);
 
-/// Counts the jobs in hand of one lane.
 pub(crate) struct JobsInHand {
-    /// Maximum number of concurrent calls.
     most_calls: usize,
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    /// One permit for each attempt that may be in progress.
     attempts: Arc<Semaphore>,
-    /// One permit for each call.
     calls: Arc<Semaphore>,
     long_calls: Arc<LongCalls>,
     pace: Pace,
@@ -43,20 +36,17 @@ struct Shared {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Counts {
-    /// Attempts in progress, and jobs whose attempt waits to start.
     attempts: usize,
     jobs: usize,
     bytes: usize,
 }
 
-/// A job in hand, until it is dropped.
 pub(crate) struct JobInHand {
     shared: Arc<Shared>,
     bytes: usize,
     is_attempted: bool,
-    /// The attempt in progress and its start.
     attempt: Option<(OwnedSemaphorePermit, Instant)>,
-    /// Set if the job has left the lane because its call takes long. It is then not counted in [`Counts`].
+    /// Set after the job has left the lane. It is then not counted in [`Counts`].
     long_call: Option<LongCall>,
 }
 
@@ -71,8 +61,8 @@ impl JobsInHand {
         JobsInHand { most_calls, shared: Arc::new(shared) }
     }
 
-    /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. Returns how
-    /// many can start, never 0. A job that is fetched earlier would wait in this process, although another worker might be free.
+    /// Waits until at least one more job can start, and up to a millisecond longer until a quarter of the attempts can. A job that is
+    /// fetched earlier would wait here although another worker might be free.
     pub(crate) async fn free_slots(&self) -> usize {
         let quarter = || self.most_attempts().div_ceil(4);
         let mut counts = self.shared.counts.subscribe();
@@ -88,7 +78,6 @@ impl JobsInHand {
         }
     }
 
-    /// Adds a job. Its attempt may begin after [`JobInHand::start_attempt`].
     pub(crate) fn add(&self, bytes: usize) -> JobInHand {
         self.shared.counts.send_modify(|counts| {
             counts.attempts += 1;
@@ -99,8 +88,7 @@ impl JobsInHand {
         JobInHand { shared, bytes, is_attempted: true, attempt: None, long_call: None }
     }
 
-    /// Maximum number of attempts. Only some of them call their providers at the same time; while attempts are short, others are
-    /// claimed ahead.
+    /// Attempts rather than calls: while attempts are short, some are claimed ahead of their calls.
     fn most_attempts(&self) -> usize {
         if self.shared.pace.is_short() { self.most_calls * AHEAD } else { self.most_calls }
     }
@@ -115,21 +103,20 @@ impl JobsInHand {
 }
 
 impl JobInHand {
-    /// Waits until the attempt of this job may start. Only a bundle can contain more jobs than were free when it was fetched.
+    /// Waits only for jobs of a bundle, which can contain more jobs than were free when it was fetched.
     pub(crate) async fn start_attempt(&mut self) {
         // The semaphore is never closed.
         let permit = Arc::clone(&self.shared.attempts).acquire_owned().await.ok();
         self.attempt = permit.map(|permit| (permit, Instant::now()));
     }
 
-    /// Waits until one of the lane's calls may start, at most until `latest`. Returns None if it may not.
+    /// None if no call may start until `latest`.
     pub(crate) async fn call_of_lane(&self, latest: tokio::time::Instant) -> Option<OwnedSemaphorePermit> {
         let permit = timeout_at(latest, Arc::clone(&self.shared.calls).acquire_owned()).await;
         permit.ok().and_then(Result::ok)
     }
 
-    /// Leaves the place of this job to others, after `long` and as soon as there is room for a further long call of
-    /// the app.
+    /// Leaves the place after `long`, as soon as there is room for a further long call of the app.
     pub(crate) async fn leave_lane_after(&mut self, long: Duration, app: AppId) {
         while self.long_call.is_none() {
             sleep(long).await;
@@ -139,7 +126,7 @@ impl JobInHand {
         self.shared.counts.send_modify(|counts| counts.remove_job(self.bytes));
     }
 
-    /// Ends the attempt of this job, so that another can start while this one is settled.
+    /// Ends the attempt before it is settled, so that another can start.
     pub(crate) fn end_attempt(&mut self) {
         if let Some((_, began)) = self.attempt.take() {
             self.shared.pace.record(began.elapsed());
@@ -167,23 +154,20 @@ impl Counts {
     }
 }
 
-/// Room for the calls of one lane that take long, such as those to a mail server that answers after minutes. A long call leaves the place
-/// of its job and its call in the lane to others, so a slow provider of one app delays no other app. Each app has a part of the room. If
-/// the part is used up, the call keeps its place in the lane.
+/// A long call leaves the place of its job and its call in the lane to others, so a slow provider of one app delays no other app. Each app
+/// has a part of the room. If the part is used up, the call keeps its place in the lane.
 #[derive(Debug)]
 struct LongCalls {
     most: Size,
     apps: Mutex<HashMap<AppId, Size>>,
 }
 
-/// Number and size of jobs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Size {
     jobs: usize,
     bytes: usize,
 }
 
-/// A long call. Dropping it releases its place.
 #[derive(Debug)]
 struct LongCall {
     room: Arc<LongCalls>,
@@ -196,7 +180,7 @@ impl LongCalls {
         LongCalls { most, apps: Mutex::default() }
     }
 
-    /// Adds the call of a job of this size. Returns None if the app has no place left.
+    /// None if the app has no place left.
     fn add(room: &Arc<LongCalls>, app: AppId, bytes: usize) -> Option<LongCall> {
         let mut apps = room.apps();
         let total = apps.values().fold(Size::default(), |total, of_app| total.plus(*of_app));
@@ -219,7 +203,6 @@ impl Size {
         Size { jobs: self.jobs + other.jobs, bytes: self.bytes + other.bytes }
     }
 
-    /// Returns true if this fits into one of so many parts of `most`.
     fn is_within(self, most: Size, parts: usize) -> bool {
         self.jobs <= most.jobs / parts && self.bytes <= most.bytes / parts
     }

@@ -1,5 +1,3 @@
-//! One lane of a channel: fetches as many jobs as can start, and runs them.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +12,10 @@ use crate::ChannelSender;
 use crate::attempt::Worker;
 use crate::jobs_in_hand::{JobInHand, JobsInHand};
 
-/// Maximum time for which a fetch waits for a job.
 const WAIT: Duration = Duration::from_secs(1);
-/// Maximum number of unacknowledged jobs of the lane, over all workers of the channel: those of 16 workers by default.
+/// Limit over all workers of the channel, enough for 16 workers by default.
 const MAX_ACK_PENDING: i64 = 8_192;
-/// Maximum size of the task of a job, in bytes. A task is moved several times, so its large parts are boxed.
+/// Size in bytes. A task is moved several times, so its large parts are boxed.
 const MAX_TASK: usize = 4 * 1024;
 
 pub(crate) async fn open(
@@ -31,8 +28,7 @@ pub(crate) async fn open(
     context.consumer(StreamName::Job(channel, lane), channel.as_str(), settings).await
 }
 
-/// Processes a lane until the process stops, then finishes the jobs in progress. Fetched jobs that have not started are
-/// returned to the log at once.
+/// Processes a lane until the process stops. Fetched jobs that have not started are returned to the log at once.
 pub(crate) async fn run<S: ChannelSender>(
     context: Context,
     worker: Arc<Worker<S>>,
@@ -88,7 +84,7 @@ pub(crate) async fn run<S: ChannelSender>(
     Ok(())
 }
 
-/// Handles a job that was delivered so often that it may end the process. The jobs of a bundle are published again, each alone.
+/// The jobs of a bundle are published again, each alone.
 async fn handle_suspect<S: ChannelSender>(
     worker: Arc<Worker<S>>,
     work_stream: WorkStream,
@@ -102,8 +98,8 @@ async fn handle_suspect<S: ChannelSender>(
     }
 }
 
-/// Collects a finished task. If the task of a job panicked outside of its call, the log redelivers the job. A worker then
-/// retries the job after the lease of its claim has ended.
+/// If the task of a job panicked outside of its call, the log redelivers the job. A worker then retries the job after the lease of its
+/// claim has ended.
 fn reap(ended: &Result<(), tokio::task::JoinError>) {
     if let Err(error) = ended {
         tracing::error!(%error, "the task of a job panicked; the log will redeliver the job");

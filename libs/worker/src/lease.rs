@@ -1,6 +1,3 @@
-//! The time that a call may take: the lease of its claim, which the worker renews, so a call may last longer than a lease; and the time
-//! that is left after the process begins to stop.
-
 use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
@@ -17,7 +14,6 @@ use crate::ledger_batches::LedgerBatches;
 
 /// Renewals per lease. Two may fail before the lease ends.
 const RENEWALS: u32 = 3;
-/// Maximum pause before a renewal that failed is tried again.
 const RENEW_PAUSE: Duration = Duration::from_secs(1);
 /// Time for which a call may start to send its content after the process begins to stop. The call must end soon after.
 const CONTENT_AFTER_STOP: Duration = Duration::from_secs(5);
@@ -32,7 +28,6 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Creates a lease that ends after this time unless it is renewed.
     #[must_use]
     pub fn lasting(length: Duration) -> Lease {
         Lease::until(Instant::now() + length)
@@ -42,14 +37,12 @@ impl Lease {
         Lease { until: watch::Sender::new(end) }
     }
 
-    /// Returns true if no other worker can have claimed the delivery. Reads the clock, so it is right even after a pause of the
-    /// process.
+    /// Reads the clock, so it is right even after a pause of the process.
     #[must_use]
     pub fn is_held(&self) -> bool {
         Instant::now() < *self.until.borrow()
     }
 
-    /// Waits until the lease ends: it could not be renewed, another worker has the claim, or the process is stopping.
     pub async fn ends(&self) {
         let mut changes = self.until.subscribe();
         loop {
@@ -61,10 +54,7 @@ impl Lease {
         }
     }
 
-    /// Runs a part of a call after which the call can still be abandoned. Returns None if the lease ends first.
-    ///
-    /// A process that was paused beyond its lease may find replies of the server before the runtime's timer notices the time. So
-    /// this method reads the clock before each poll of `part`.
+    /// Returns None if the lease ends first.
     pub async fn while_held<F: Future>(&self, part: F) -> Option<F::Output> {
         let mut part = pin!(part);
         let mut ends = pin!(self.ends());
@@ -75,8 +65,8 @@ impl Lease {
         .await
     }
 
-    /// Renews the claim until the future is dropped. If the claim is lost, or PostgreSQL cannot be reached in time, the lease ends.
-    /// After the process begins to stop, the lease ends within five seconds, because the call has to end soon.
+    /// If the claim is lost, or PostgreSQL cannot be reached in time, the lease ends. After the process begins to stop, the lease ends
+    /// within five seconds, because the call has to end soon.
     pub(crate) async fn keep(
         &self,
         ledger: &LedgerBatches,
@@ -120,10 +110,8 @@ impl Lease {
     }
 }
 
-/// The time since which the process has been stopping.
 pub(crate) struct Stop {
     tasks: Tasks,
-    /// Time at which a job first noticed that the process is stopping.
     since: OnceLock<Instant>,
 }
 
@@ -136,12 +124,10 @@ impl Stop {
         self.tasks.token().is_cancelled()
     }
 
-    /// Waits until the process begins to stop.
     pub(crate) async fn begins(&self) {
         self.tasks.stopping().await;
     }
 
-    /// Waits until the process has been stopping for `grace`.
     pub(crate) async fn has_lasted(&self, grace: Duration) {
         self.begins().await;
         let since = *self.since.get_or_init(Instant::now);

@@ -1,5 +1,3 @@
-//! Statements on the ledger and outcome events, in batches that concurrent jobs share.
-
 use std::time::Duration;
 
 use service_kit::Context;
@@ -10,14 +8,12 @@ use store::deliveries::settlement::Settlement;
 use store::deliveries::timer::NewTimer;
 use store::{Error, Store};
 
-/// Maximum number of rows of one statement.
 const BATCH: usize = 256;
-/// Maximum number of messages of one statement. A message may be up to half a megabyte in size.
+/// A message may be up to half a megabyte in size.
 const MESSAGES: usize = 32;
 
-/// Collects the requests of concurrent jobs and sends them to the database in batches.
 pub(crate) struct LedgerBatches {
-    /// For statements that are too rare for batches.
+    /// Used directly for statements that are too rare for batches.
     pub(crate) store: Store,
     pub(crate) claims: Batcher<ClaimRequest, Result<Claim, Error>>,
     pub(crate) marks: Batcher<HeldClaim, bool>,
@@ -85,7 +81,7 @@ where
     batcher
 }
 
-/// A statement over a batch. The database may reject it because of a single item.
+/// A statement over a batch, which the database may reject because of a single item.
 trait Statement: Sized + Sync {
     type Answer: Send;
 
@@ -112,12 +108,11 @@ impl Statement for Settlement {
     }
 }
 
-/// Runs a batch as one statement. If the database rejects the batch, runs each item alone, so that an invalid item does not
-/// stop the others.
+/// Runs a batch as one statement. If the database rejects it, each item runs alone, so that an invalid item does not stop the others.
 ///
 /// # Errors
-/// Returns an error if the database is unavailable. Part of the batch may then have been applied. A repeated settlement
-/// recognises deliveries that are already settled. A repeated claim has to wait until the lease of the first one ends.
+/// The database is unavailable, and part of the batch may have been applied. A repeated settlement recognises settled deliveries; a
+/// repeated claim waits until the lease of the first one ends.
 async fn each<S: Statement>(
     store: &Store,
     lease: Duration,

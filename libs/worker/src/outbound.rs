@@ -1,5 +1,3 @@
-//! HTTP calls to hosts that operators and apps configure: the allowed addresses, and the limits on bodies and waits.
-
 use std::error::Error;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,31 +12,25 @@ use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, Url};
 use url::Host;
 
-/// Time limit for connecting to one host.
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// Time for which an unused connection is kept.
 const IDLE: Duration = Duration::from_secs(60);
-/// Maximum wait that `Retry-After` may request. A longer wait is shortened to this.
+/// Maximum of a requested wait. A longer one is shortened to this.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
-/// Rule that only public addresses may be called. Without it, an app could configure a name that resolves to an address in
-/// Tidings' own network.
+/// Only public addresses may be called. Otherwise an app could configure a name that resolves to an address in Tidings' own network.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
 }
 
-/// A host that must not be called.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{host} is not a public address; set outbound.allow_private to call it")]
 pub struct ForbiddenHost {
-    /// The host as configured.
     pub host: String,
 }
 
 impl ForbiddenHost {
-    /// Finds this error in an error or in its causes. If a name resolves to forbidden addresses, the HTTP client wraps this
-    /// error in its own error.
+    /// Searches the causes too: if a name resolves to forbidden addresses, the HTTP client wraps this error in its own error.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a ForbiddenHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
@@ -49,16 +41,13 @@ impl ForbiddenHost {
     }
 }
 
-/// A name that currently has no address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the host has no address: {cause}")]
 pub struct UnresolvedHost {
-    /// Error message of the resolver.
     pub cause: String,
 }
 
 impl UnresolvedHost {
-    /// Finds this error in an error or in its causes.
     #[must_use]
     pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a UnresolvedHost> {
         std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| cause.downcast_ref())
@@ -66,7 +55,6 @@ impl UnresolvedHost {
 }
 
 impl Outbound {
-    /// Creates the rule. If `allow_private` is true, private addresses may be called too.
     #[must_use]
     pub fn new(allow_private: bool) -> Outbound {
         Outbound { allow_private }
@@ -77,10 +65,7 @@ impl Outbound {
         self.allow_private
     }
 
-    /// Resolves a host to the addresses that may be called.
-    ///
-    /// # Errors
-    /// Returns an error if the name has no address, or none that may be called.
+    /// Fails if the name has no address, or none that may be called.
     pub async fn resolve(self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let found: Vec<SocketAddr> = tokio::net::lookup_host((host, port)).await?.collect();
         let allowed: Vec<_> = found.iter().copied().filter(|address| self.allows(address.ip())).collect();
@@ -98,10 +83,7 @@ impl Outbound {
         self.allow_private || is_public(address)
     }
 
-    /// Checks the host of a URL if it is an address. A name is checked when it is resolved.
-    ///
-    /// # Errors
-    /// Returns an error if the address must not be called.
+    /// Checks an address. A name is checked when it is resolved.
     pub fn check(self, url: &Url) -> Result<(), ForbiddenHost> {
         let address = match url.host() {
             Some(Host::Ipv4(address)) => IpAddr::V4(address),
@@ -111,8 +93,8 @@ impl Outbound {
         if self.allows(address) { Ok(()) } else { Err(ForbiddenHost { host: address.to_string() }) }
     }
 
-    /// Builds a client that follows no redirects, ignores proxy settings in the environment, and resolves names only to addresses
-    /// that may be called. The caller sets the time limit of the whole call and checks the URL.
+    /// Builds a client that follows no redirects, ignores proxy settings in the environment, and resolves names only to addresses that may
+    /// be called. The caller sets the time limit of the whole call and checks the URL.
     pub fn client(self) -> ClientBuilder {
         Client::builder()
             .dns_resolver(Arc::new(Resolver(self)))
@@ -141,7 +123,7 @@ impl Resolve for Resolver {
     }
 }
 
-/// Returns true if an address is reached over the public internet (RFC 6890 and its registries).
+/// Decides by RFC 6890 and its registries.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
@@ -177,10 +159,6 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     is_global && !is_special
 }
 
-/// Reads the first `most` bytes of a body; does not read the rest.
-///
-/// # Errors
-/// Returns an error if the connection broke.
 pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Result<Bytes> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -193,8 +171,7 @@ pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Resul
     Ok(body.into())
 }
 
-/// Returns the wait that `Retry-After` requests, in seconds or until a date (RFC 9110, section 10.2.3), at most 24 hours.
-/// Returns None if the header is missing or invalid.
+/// Wait in seconds or until a date (RFC 9110, section 10.2.3), at most 24 hours. None if the header is missing or invalid.
 #[must_use]
 pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();

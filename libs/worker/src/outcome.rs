@@ -1,5 +1,4 @@
-//! The outcome of an attempt: its record in the ledger, and the events that report it. The provider's answer exists only in this process, so
-//! it is recorded as far as PostgreSQL accepts it.
+//! The outcome of an attempt. The provider's answer exists only in this process, so it is recorded as far as PostgreSQL accepts it.
 
 use std::time::{Duration, Instant};
 
@@ -15,25 +14,20 @@ use uuid::Uuid;
 use crate::job::{Job, JobEnd};
 use crate::ledger_batches::LedgerBatches;
 
-/// Pause between two tries to settle an attempt.
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
-/// Age of a known state from which it is read again. A receipt may have changed it, for example while the process was paused.
+/// Age from which a known state is read again: a receipt may have changed it, for example while the process was paused.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// State of a delivery after an attempt.
 #[derive(Clone, Debug)]
 pub(crate) struct SettledOutcome {
     pub(crate) status: Status,
     pub(crate) reason: Option<Reason>,
-    /// Identifier of the provider that was called.
     pub(crate) provider: Option<String>,
-    /// Time at which the ledger had this state.
     pub(crate) known_at: Instant,
 }
 
-/// Records the outcome. If PostgreSQL rejects the provider's answer, records it without the provider's text. If PostgreSQL
-/// rejects that too, records only the status. Otherwise the job would be retried and the provider called again, only because
-/// PostgreSQL cannot store a text. While the database is unavailable, retries without a limit. Returns the recorded settlement.
+/// Records the answer; if PostgreSQL rejects it, records it without the provider's text, then only the status: otherwise the job would be
+/// retried and the provider called again. While the database is unavailable, retries without a limit.
 pub(crate) async fn record(
     ledger: &LedgerBatches,
     job: &Job<'_>,
@@ -61,7 +55,7 @@ pub(crate) async fn record(
     }
 }
 
-/// Writes a settlement. Retries until the database has recorded or rejected it. Returns false if the claim is lost.
+/// False if the claim is lost.
 async fn write(ledger: &LedgerBatches, settlement: &Settlement) -> Result<bool, store::Error> {
     loop {
         match ledger.settlements.call(settlement.clone()).await.flatten() {
@@ -73,7 +67,7 @@ async fn write(ledger: &LedgerBatches, settlement: &Settlement) -> Result<bool, 
     }
 }
 
-/// Parks a job whose provider was called but whose outcome cannot be recorded. A retry would call the provider again.
+/// Parks the job, because a retry would call the provider again.
 async fn park(job: &Job<'_>, cause: &str) -> JobEnd {
     loop {
         match job.work_stream.park(job.delivered, job.owner(), cause).await {
@@ -85,8 +79,7 @@ async fn park(job: &Job<'_>, cause: &str) -> JobEnd {
     }
 }
 
-/// Handles a lost claim: another worker has settled the attempt, or has claimed the delivery and is still working, or has returned the
-/// claim.
+/// Another worker has settled the attempt, is still working, or has returned the claim.
 pub(crate) async fn after_losing_the_claim(ledger: &LedgerBatches, job: &Job<'_>) -> JobEnd {
     let named = [(job.envelope.app, job.order.delivery_id)];
     match ledger.store.deliveries().delivery_states(&named).await {
@@ -107,8 +100,7 @@ pub(crate) async fn after_losing_the_claim(ledger: &LedgerBatches, job: &Job<'_>
     JobEnd::Leave
 }
 
-/// Publishes the recorded outcome of the job's attempt again. The worker that settled the attempt may have stopped before it
-/// published the outcome.
+/// Publishes the outcome for a worker that may have stopped after it settled the attempt.
 pub(crate) async fn publish_again(ledger: &LedgerBatches, job: &Job<'_>, state: &DeliveryState) -> JobEnd {
     publish(ledger, job, outcome_of(job, state)).await
 }
@@ -120,7 +112,7 @@ fn outcome_of(job: &Job<'_>, state: &DeliveryState) -> SettledOutcome {
     SettledOutcome { status, reason, provider: state.provider.clone(), known_at: Instant::now() }
 }
 
-/// Reads the state of the delivery again if it may have changed: after a receipt, a stale outcome must not be the last one.
+/// Reads a state again that may be stale: after a receipt, a stale outcome must not be the last one.
 async fn current(
     ledger: &LedgerBatches,
     job: &Job<'_>,
@@ -136,8 +128,8 @@ async fn current(
     Ok(read.unwrap_or(outcome))
 }
 
-/// Publishes an outcome, as the ledger has it now. The job may be acknowledged once the log has confirmed it. Otherwise the log
-/// redelivers the job, and a worker publishes the outcome again.
+/// The job may be acknowledged once the log has confirmed it. Otherwise the log redelivers the job, and a worker publishes the outcome
+/// again.
 pub(crate) async fn publish(ledger: &LedgerBatches, job: &Job<'_>, outcome: SettledOutcome) -> JobEnd {
     let outcome = match current(ledger, job, outcome).await {
         Ok(outcome) => outcome,
@@ -172,7 +164,6 @@ pub(crate) async fn publish(ledger: &LedgerBatches, job: &Job<'_>, outcome: Sett
     }
 }
 
-/// Publishes the state of the delivery again if it is not the one that was published.
 async fn correct(ledger: &LedgerBatches, job: &Job<'_>, published: SettledOutcome) -> JobEnd {
     let status = published.status;
     let corrected = match current(ledger, job, published).await {
@@ -193,13 +184,12 @@ async fn correct(ledger: &LedgerBatches, job: &Job<'_>, published: SettledOutcom
     }
 }
 
-/// Returns the event that corrects a stale one. It has a separate id, because the log drops the repetition of an event.
+/// Event with a separate id, because the log drops the repetition of an event.
 fn correction(job: &Job<'_>, outcome: SettledOutcome) -> Vec<NewEvent> {
     encoded(job, vec![outcome_event(job, outcome, "corrected")])
 }
 
-/// Returns true if the job's answer suppressed its target and the target is still suppressed. A target that was registered
-/// again is no longer suppressed.
+/// True only while the target stays suppressed; registering it again ends that.
 async fn has_suppressed(
     ledger: &LedgerBatches,
     job: &Job<'_>,

@@ -1,5 +1,3 @@
-//! The providers of an app with their secrets, cached briefly.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,27 +12,23 @@ use service_kit::Context;
 use store::Store;
 use store::control::provider::ProviderRow;
 
-/// Maximum time until a change of a provider takes effect.
+/// A change of a provider takes effect within this time.
 const FRESH: Duration = Duration::from_secs(2);
-/// Maximum number of apps whose providers are cached.
 const MAX_APPS: u64 = 10_000;
 
-/// A provider with its decrypted settings.
 #[derive(Clone)]
 pub struct Provider {
     pub app: AppId,
-    /// Unique in the app.
     pub identifier: String,
-    /// Name of the kind, such as `smtp`.
+    /// Name such as `smtp`.
     pub kind: String,
     /// Settings with the secrets filled in.
     pub settings: Value,
-    /// Number that increases with every change.
+    /// Increases with every change.
     pub version: i64,
 }
 
-/// One version of a provider's settings, for use as the key of a cache. Version numbers are never reused, even if a provider is
-/// removed and a new one gets its identifier.
+/// Version numbers are never reused, even if a provider is removed and a new one gets its identifier.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProviderVersion {
     app: AppId,
@@ -53,15 +47,13 @@ impl ProviderVersion {
     }
 }
 
-/// A usable provider and its rate limit.
 #[derive(Clone)]
 pub(crate) struct UsableProvider {
     pub(crate) provider: Provider,
-    /// Maximum number of calls per second by this worker.
+    /// Calls per second of each worker.
     pub(crate) max_per_second: Option<u32>,
 }
 
-/// Cached look-up of providers.
 pub(crate) struct Providers {
     store: Store,
     master_key: MasterKey,
@@ -75,8 +67,8 @@ impl Providers {
         Providers { store: context.store.clone(), master_key: context.master_key.clone(), channel, known }
     }
 
-    /// Returns the enabled providers of an app for the channel, in the order in which they are tried. A provider whose secrets
-    /// cannot be decrypted is left out. Deliveries that need this provider then wait as timers; all other deliveries continue.
+    /// Providers in the order in which they are tried. One whose secrets cannot be decrypted is left out: deliveries that need it wait as
+    /// timers, all others continue.
     pub(crate) async fn of(&self, app: AppId) -> Result<Arc<[UsableProvider]>, Arc<anyhow::Error>> {
         self.known.try_get_with(app, self.load(app)).await
     }
@@ -101,10 +93,7 @@ impl Providers {
 }
 
 impl Provider {
-    /// Decrypts the secrets of a stored provider and inserts them into its settings.
-    ///
-    /// # Errors
-    /// Returns an error if the secrets were sealed with another master key, or are damaged.
+    /// Fails if the secrets were sealed with another master key, or are damaged.
     pub fn open(master_key: &MasterKey, app: AppId, row: ProviderRow) -> anyhow::Result<Provider> {
         let ProviderRow { identifier, kind, mut settings, sealed, version, .. } = row;
         if let (Some(sealed), Value::Object(members)) = (sealed, &mut settings) {
@@ -114,10 +103,7 @@ impl Provider {
     }
 }
 
-/// Decrypts the secret members of a provider's settings. The result has the same nesting as the settings.
-///
-/// # Errors
-/// Returns an error if the secrets were sealed with another master key, or are damaged.
+/// Returns secrets with the same nesting as the settings. Fails if they were sealed with another master key, or are damaged.
 pub fn open_secrets(
     master_key: &MasterKey,
     app: AppId,
@@ -129,7 +115,6 @@ pub fn open_secrets(
         .with_context(|| format!("the secrets of provider {identifier} cannot be read"))
 }
 
-/// Inserts secrets into the settings, at the same nesting.
 fn fill_in(settings: &mut Map<String, Value>, secrets: Map<String, Value>) {
     for (name, secret) in secrets {
         match (settings.get_mut(&name), secret) {

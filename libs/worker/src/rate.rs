@@ -1,4 +1,4 @@
-//! Rate limit of a provider in calls per second. This number is also the burst size.
+//! Rate limit of a provider in calls per second, which is also the burst size.
 
 use std::num::NonZeroU32;
 use std::sync::{Mutex, PoisonError};
@@ -10,9 +10,7 @@ use governor::middleware::NoOpMiddleware;
 use governor::state::{InMemoryState, NotKeyed};
 use governor::{Quota, RateLimiter};
 
-/// Minimum delay of a postponed call.
 const NEAREST: Duration = Duration::from_secs(1);
-/// Maximum delay of a postponed call.
 const FARTHEST: Duration = Duration::from_secs(3_600);
 
 pub(crate) struct Rate<C: Clock = DefaultClock> {
@@ -24,7 +22,6 @@ pub(crate) struct Rate<C: Clock = DefaultClock> {
 }
 
 impl Rate {
-    /// Creates a limit of `per_second` calls per second.
     pub(crate) fn new(per_second: u32) -> Rate {
         Rate::with_clock(per_second, DefaultClock::default())
     }
@@ -37,13 +34,12 @@ impl<C: Clock> Rate<C> {
         Rate { limiter, interval: 1_000_000 / u64::from(per_second.get()), promised_at: Mutex::new(0) }
     }
 
-    /// Consumes one token of the rate limit, or returns how long until the next one.
+    /// The error is the time until the next token.
     pub(crate) fn take(&self) -> Result<(), Duration> {
         self.limiter.check().map_err(|refusal| refusal.wait_time_from(self.limiter.clock().now()))
     }
 
-    /// Returns the time to which to postpone a call. Postponed calls get different times, so that they are not all retried at
-    /// once.
+    /// Time to which to postpone a call. Postponed calls get different times, so that they are not all retried at once.
     pub(crate) fn next_free_time(&self, now: Timestamp) -> Timestamp {
         let mut promised_at = self.promised_at.lock().unwrap_or_else(PoisonError::into_inner);
         *promised_at = (*promised_at).max(micros(now + NEAREST)) + self.interval;

@@ -1,4 +1,4 @@
-//! Shares of a provider's concurrent calls in one lane. They prevent one user, or one host that targets name, from using all calls.
+//! Shares of a provider's concurrent calls in one lane: one user or one host must not use all of them.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,11 +9,9 @@ use tokio::time::Instant;
 
 use crate::slots::{Slot, Slots, pause};
 
-/// Minimum and maximum pause before a delivery is retried because the share of its user or host was used up. The pause grows with
-/// the number of deliveries that found the share used up.
+/// Minimum and maximum pause, which grows with the number of deliveries that found the share used up.
 const PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(20)];
 
-/// Calls to one provider in one lane that are in progress or wait for their host, counted by user and by host.
 #[derive(Debug)]
 pub(crate) struct Shares {
     of_user: usize,
@@ -25,20 +23,19 @@ pub(crate) struct Shares {
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Host {
-    /// A host that a recent answer proved to be alive.
+    /// A recent answer proved it alive.
     Proven(String),
-    /// All other hosts together. They share one limit, because targets can name any number of hosts.
+    /// One limit for all other hosts, because targets can name any number of them.
     Unproven,
 }
 
 #[derive(Debug, Default)]
 struct UserShare {
     under_way: usize,
-    /// Number of deliveries that were refused since the share was last available.
+    /// Deliveries refused since the share was last available.
     turned_away: usize,
 }
 
-/// A call that is counted for its user and its host, if any. Dropping it releases both.
 #[derive(Debug)]
 pub(crate) struct Share {
     shares: Arc<Shares>,
@@ -47,8 +44,6 @@ pub(crate) struct Share {
 }
 
 impl Shares {
-    /// Derives the limits from `calls`: a quarter for each user, three quarters for each proven host, and half for all other
-    /// hosts together ([`Host::Unproven`]).
     pub(crate) fn of(calls: usize) -> Shares {
         Shares {
             of_user: calls.div_ceil(4).max(1),
@@ -59,12 +54,12 @@ impl Shares {
         }
     }
 
-    /// Reserves a call for this user and for the host that the target names. The flag next to the host is true if a recent
-    /// answer proved the host alive. With `may_claim_ahead`, a delivery to a proven host may be claimed before the host has a free call.
+    /// Reserves a call. The flag next to the host is true if a recent answer proved the host alive. With `may_claim_ahead`, a delivery to a
+    /// proven host may be claimed before the host has a free call.
     ///
-    /// If the share of the host is used up, waits for it until `latest`, but only briefly while calls to the host are under way. If no
-    /// reserved call has started, the host is not the cause: the deliveries wait for the database or for the provider. After the wait,
-    /// or if the share of the user is used up, returns the pause before the next try.
+    /// If the share of the host is used up, waits until `latest`, but only briefly while calls to the host are under way. If no reserved
+    /// call has started, the deliveries wait for the database or the provider, not for the host. The error is the pause before the next
+    /// try.
     pub(crate) async fn take(
         shares: &Arc<Shares>,
         user: UserNumber,
@@ -107,13 +102,11 @@ impl Shares {
 }
 
 impl Share {
-    /// Returns true if the call has to wait for others to the same host.
     pub(crate) fn is_ahead(&self) -> bool {
         self.host.as_ref().is_some_and(|(_, slot)| slot.is_ahead())
     }
 
-    /// Waits until the host may be called, at most until `latest`. Returns false if the host has become too slow. Then no delivery is
-    /// claimed ahead for it until one of its calls ends.
+    /// Returns false if the host has become too slow. Then no delivery is claimed ahead for it until one of its calls ends.
     pub(crate) async fn start(&mut self, latest: Instant) -> bool {
         match &mut self.host {
             Some((_, slot)) => slot.start(latest).await,
@@ -121,7 +114,6 @@ impl Share {
         }
     }
 
-    /// Records that the reserved call starts.
     pub(crate) fn begin_call(&mut self) {
         if let Some((_, slot)) = &mut self.host {
             slot.begin_call();

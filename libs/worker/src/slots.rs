@@ -1,5 +1,3 @@
-//! Slots for the concurrent calls to a provider or to a host, and places for claimed deliveries that wait for a slot.
-
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,21 +8,19 @@ use tokio::time::{Instant, timeout_at};
 
 /// Claims per concurrent call while calls are short. A larger batch of claims costs the database less for each.
 pub(crate) const AHEAD: usize = 4;
-/// Mean duration below which calls count as short. A claim then waits up to about four times as long for its call.
+/// Mean duration of a short call. A claim waits up to about four times as long for its call.
 const SHORT: Duration = Duration::from_millis(50);
-/// The mean before the first measurement. About twenty short durations have to follow.
+/// Mean before the first measurement. About twenty short durations have to follow.
 const INITIAL: Duration = Duration::from_millis(200);
-/// Weight of the previous mean against one new duration.
 const WEIGHT: u64 = 15;
-/// Minimum and maximum pause of a delivery before it is retried because every slot is in use and at least one call is long.
+/// Pause of a delivery refused because every slot is in use and at least one call is long.
 const STUCK_PAUSE: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(120)];
-/// Time for which a delivery waits for a slot of its host while calls to the host are under way. Most calls end earlier.
+/// Patience while calls to the host are under way; most calls end earlier.
 pub(crate) const HOST_PATIENCE: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Slots {
     most: usize,
-    /// A permit for each call.
     calls: Arc<Semaphore>,
     /// A permit for each claim that waits for one of `calls`.
     ahead: Arc<Semaphore>,
@@ -33,23 +29,19 @@ pub(crate) struct Slots {
 
 #[derive(Debug, Default)]
 struct Progress {
-    /// Number of calls that have started and not ended.
+    /// Calls that have started and not ended.
     under_way: usize,
-    /// Time since which there has always been such a call.
     called_since: Option<Instant>,
-    /// Number of calls that take long.
     long: usize,
-    /// True if a claimed delivery has waited for a call for too long, and no call has ended since.
+    /// A claimed delivery has waited too long for a call, and no call has ended since.
     is_slow: bool,
-    /// Number of deliveries that were refused since a slot was last free.
+    /// Deliveries refused since a slot was last free.
     turned_away: usize,
 }
 
-/// A slot for a call, or a place to wait for one. Dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Arc<Slots>,
-    /// None until the slot is reserved.
     permit: Option<OwnedSemaphorePermit>,
     is_ahead: bool,
     is_called: bool,
@@ -57,25 +49,22 @@ pub(crate) struct Slot {
 }
 
 impl Slots {
-    /// Creates slots for so many concurrent calls.
     pub(crate) fn new(most: usize) -> Arc<Slots> {
         let [calls, ahead] = [most, (AHEAD - 1) * most].map(|permits| Arc::new(Semaphore::new(permits)));
         Arc::new(Slots { most, calls, ahead, progress: Mutex::default() })
     }
 
-    /// Returns true if a claimed delivery has waited for a call for too long, and no call has ended since.
     pub(crate) fn is_slow(&self) -> bool {
         self.progress().is_slow
     }
 
-    /// Counts a delivery that is refused, and returns its pause.
+    /// Returns the pause of the refused delivery.
     pub(crate) fn turn_away(&self, pauses: [Duration; 2]) -> Duration {
         let mut progress = self.progress();
         progress.turned_away += 1;
         pause(progress.turned_away, self.most, pauses)
     }
 
-    /// If every slot is in use and at least one call takes long, counts a delivery that is refused, and returns its pause.
     pub(crate) fn turn_away_if_stuck(&self) -> Option<Duration> {
         let mut progress = self.progress();
         if self.calls.available_permits() > 0 || progress.long == 0 {
@@ -92,7 +81,6 @@ impl Slots {
 }
 
 impl Slot {
-    /// Creates a slot that is not reserved yet.
     pub(crate) fn of(slots: &Arc<Slots>) -> Slot {
         Slot { slots: Arc::clone(slots), permit: None, is_ahead: false, is_called: false, is_long: false }
     }
@@ -101,13 +89,11 @@ impl Slot {
         &self.slots
     }
 
-    /// Returns true if the call may start only after [`Slot::start`]. Meanwhile the delivery is claimed.
     pub(crate) fn is_ahead(&self) -> bool {
         self.is_ahead
     }
 
-    /// Waits for a slot. With `may_claim_ahead`, takes a slot that is free now, or waits for a place to claim ahead of the call: slots
-    /// that become free then go to claimed deliveries.
+    /// With `may_claim_ahead`, takes a slot only if one is free now: slots that become free later go to claimed deliveries.
     pub(crate) async fn reserve(&mut self, may_claim_ahead: bool) {
         if !may_claim_ahead {
             self.permit = acquired(&self.slots.calls).await;
@@ -118,13 +104,12 @@ impl Slot {
         }
     }
 
-    /// Waits for a place to claim ahead of the call.
     pub(crate) async fn reserve_ahead(&mut self) {
         self.permit = acquired(&self.slots.ahead).await;
         self.is_ahead = true;
     }
 
-    /// Reserves a slot. Waits until `latest`, but only briefly while calls are under way. Returns false if the wait was too long.
+    /// False if the wait would pass `latest`; waits only briefly while calls are under way.
     pub(crate) async fn reserve_until(&mut self, latest: Instant, may_claim_ahead: bool) -> bool {
         let slots = Arc::clone(&self.slots);
         {
@@ -145,7 +130,6 @@ impl Slot {
         true
     }
 
-    /// Waits until the call may start, at most until `latest`. Returns false if it may not.
     pub(crate) async fn start(&mut self, latest: Instant) -> bool {
         if self.is_ahead {
             let Ok(call) = timeout_at(latest, acquired(&self.slots.calls)).await else {
@@ -157,7 +141,6 @@ impl Slot {
         true
     }
 
-    /// Records that the call starts.
     pub(crate) fn begin_call(&mut self) {
         self.is_called = true;
         let mut progress = self.slots.progress();
@@ -165,7 +148,6 @@ impl Slot {
         progress.called_since.get_or_insert_with(Instant::now);
     }
 
-    /// Records that the call takes long.
     pub(crate) fn become_long(&mut self) {
         self.is_long = true;
         self.slots.progress().long += 1;
@@ -192,13 +174,12 @@ async fn acquired(semaphore: &Arc<Semaphore>) -> Option<OwnedSemaphorePermit> {
     Arc::clone(semaphore).acquire_owned().await.ok()
 }
 
-/// Returns the pause of a delivery that was refused as one of `turned_away`, if `most` calls are possible.
 pub(crate) fn pause(turned_away: usize, most: usize, [shortest, longest]: [Duration; 2]) -> Duration {
     let rounds = u32::try_from(turned_away.div_ceil(most)).unwrap_or(u32::MAX);
     shortest.saturating_mul(rounds).min(longest)
 }
 
-/// Recent mean duration of calls or attempts, in microseconds. Recent durations count more.
+/// Recent mean duration, in microseconds.
 #[derive(Debug)]
 pub(crate) struct Pace(AtomicU64);
 
@@ -220,7 +201,7 @@ impl Pace {
     }
 }
 
-/// Microseconds of the duration, at most a day, so that a mean can be calculated.
+/// Limited to a day, so that a mean can be calculated.
 fn micros(duration: Duration) -> u64 {
     const DAY: u64 = 24 * 60 * 60 * 1_000_000;
     u64::try_from(duration.as_micros()).map_or(DAY, |micros| micros.min(DAY))

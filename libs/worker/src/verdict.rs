@@ -1,5 +1,4 @@
-//! Classes of providers' answers. Each channel has a table that maps statuses and codes to classes; [`row`] searches it. [`Refusals`]
-//! finds out who is at fault if a provider refuses a target for an ambiguous reason.
+//! Classes of providers' answers. Each channel has a table that maps statuses and codes to classes.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -9,51 +8,41 @@ use domain::excerpt::excerpt;
 use domain::outcome::{RetryLimit, TargetDeath};
 use domain::{Outcome, Timestamp, UserNumber};
 
-/// Maximum length of a provider's message in the records, in bytes.
+/// Length in bytes.
 const LONGEST_MESSAGE: usize = 500;
-/// Minimum length of a text to hide, in bytes. A shorter text can occur in any message by chance.
+/// Length in bytes. A shorter text can occur in any message by chance.
 const SHORTEST_HIDDEN: usize = 4;
-/// Number of most recent users that are considered.
 const WINDOW: usize = 100;
-/// Minimum number of users whose targets must have been refused before the provider counts as being at fault.
+/// Users refused before the provider counts as being at fault.
 const FEWEST: usize = 5;
 
-/// Class of a provider's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The provider accepted the message.
     Sent,
-    /// Retry on the normal schedule, but not before the time that the provider requests.
+    /// Normal schedule, but not before the time that the provider requests.
     Retry,
     /// Retry after the time that the provider requests, or after this time if it requests none.
     RetryAfter(Duration),
-    /// Retry on this limited schedule instead of the normal one.
     RetryWithin(RetryLimit),
-    /// Permanently refused.
     Failed,
-    /// Permanently refused: the target is dead.
     TargetGone,
-    /// Permanently refused: the target is dead for this provider, but another provider may reach it.
+    /// Another provider may reach the target.
     TargetGoneHere,
-    /// The credential or the account has a problem, so pause the provider.
+    /// The credential or the account has a problem.
     PauseProvider,
     /// It is unknown whether the provider accepted the message.
     Unknown,
 }
 
-/// Details of an answer in addition to its code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AnswerDetails {
-    /// The provider's own id of the message.
     pub provider_id: Option<String>,
-    /// Delay before a retry that the provider requests.
     pub retry_after: Option<Duration>,
     /// Time since which the target is dead, if the provider states it.
     pub gone_since: Option<Timestamp>,
 }
 
 impl Verdict {
-    /// Returns the outcome of an answer of this class.
     #[must_use]
     pub fn outcome(self, hints: AnswerDetails) -> Outcome {
         let AnswerDetails { provider_id, retry_after, gone_since: since } = hints;
@@ -72,15 +61,14 @@ impl Verdict {
     }
 }
 
-/// Returns true if a code matches a pattern, in which `x` stands for any digit.
+/// `x` stands for any digit.
 #[must_use]
 pub fn fits(pattern: &str, code: &str) -> bool {
     let alike = |(wanted, found): (u8, u8)| wanted == found || (wanted == b'x' && found.is_ascii_digit());
     pattern.len() == code.len() && pattern.bytes().zip(code.bytes()).all(alike)
 }
 
-/// Returns the first row of a table whose pattern matches. A pattern is an HTTP status (`5xx`), which matches any code of the
-/// provider, or a status and a code (`422 406`).
+/// A pattern is an HTTP status (`5xx`), which matches any code of the provider, or a status and a code (`422 406`).
 #[must_use]
 pub fn row<T>(
     table: &'static [(&'static str, T)],
@@ -94,8 +82,7 @@ pub fn row<T>(
     })
 }
 
-/// Prepares a provider's message for recording: shortens it, removes control characters, and replaces the `hidden` texts, which
-/// identify the recipient.
+/// Shortens the message and removes control characters and the `hidden` texts, which identify the recipient.
 #[must_use]
 pub fn presentable(text: &str, hidden: &[&str]) -> String {
     let mut shown = text.to_owned();
@@ -118,14 +105,14 @@ fn without(text: &str, secret: &str) -> String {
     shown
 }
 
-/// The users of recent calls. A provider that recently refused the targets of many of them is at fault, otherwise the target. The flag
-/// is true if the latest call for the user was refused for an ambiguous reason.
+/// Users of recent calls. A provider that recently refused the targets of many of them is at fault, otherwise the target. The flag is true
+/// if the latest call for the user was refused for an ambiguous reason.
 #[derive(Debug, Default)]
 pub struct Refusals(Mutex<VecDeque<(UserNumber, bool)>>);
 
 impl Refusals {
-    /// Records a call for a user. Returns true if the call was refused and the provider is probably at fault: among the last
-    /// 100 users, at least 5 and more than a fifth were refused. Each user counts once, regardless of the number of targets.
+    /// Returns true if the call was refused and the provider is probably at fault: among the last 100 users, at least 5 and more than a
+    /// fifth were refused. Each user counts once, regardless of the number of targets.
     pub fn too_many_with(&self, user: UserNumber, is_refused: bool) -> bool {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         last.retain(|(known, _)| *known != user);
