@@ -1,4 +1,4 @@
-//! All provider stand-ins of a local installation. They share one outbox.
+//! All provider stand-ins of a local installation, with one outbox.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,10 +14,8 @@ use crate::smsc::{SmscSettings, SmscStandIn};
 use crate::smtp::{SmtpSettings, SmtpStandIn};
 use crate::twilio::{TwilioSettings, TwilioStandIn};
 
-/// Ports of the stand-ins, and the directory of captured messages.
 #[derive(Clone, Debug)]
 pub struct StandInSettings {
-    /// Directory in which the outbox stores its captures.
     pub directory: PathBuf,
     /// Port of the SMTP server; 0 for a free port.
     pub smtp_port: u16,
@@ -30,7 +28,6 @@ pub struct StandInSettings {
 }
 
 impl StandInSettings {
-    /// Creates settings with free ports and [`DEFAULT_KEEP`] captures.
     pub fn in_directory(directory: impl Into<PathBuf>) -> Self {
         StandInSettings {
             directory: directory.into(),
@@ -42,7 +39,6 @@ impl StandInSettings {
     }
 }
 
-/// Running stand-ins for all kinds of providers.
 #[derive(Debug)]
 pub struct StandIns {
     smtp: SmtpStandIn,
@@ -57,9 +53,6 @@ pub struct StandIns {
 
 impl StandIns {
     /// Starts every stand-in. The outbox also contains the captures of earlier runs in the same directory.
-    ///
-    /// # Errors
-    /// Returns an error if a port is in use, or if the directory cannot be read or written.
     pub async fn start(settings: &StandInSettings) -> io::Result<Self> {
         let outbox = Outbox::in_directory(&settings.directory, settings.keep)?;
         let smtp_settings = SmtpSettings { port: settings.smtp_port, ..SmtpSettings::default() };
@@ -76,55 +69,46 @@ impl StandIns {
         })
     }
 
-    /// Address of the SMTP server.
     #[must_use]
     pub fn smtp_address(&self) -> SocketAddr {
         self.smtp.address()
     }
 
-    /// Stand-in for Apple's push service.
     #[must_use]
     pub fn apns(&self) -> &ApnsStandIn {
         &self.apns
     }
 
-    /// Stand-in for Firebase Cloud Messaging.
     #[must_use]
     pub fn fcm(&self) -> &FcmStandIn {
         &self.fcm
     }
 
-    /// Origin of the push service for browsers.
     #[must_use]
     pub fn push_service_url(&self) -> String {
         self.push_service.url()
     }
 
-    /// Stand-in for Twilio.
     #[must_use]
     pub fn twilio(&self) -> &TwilioStandIn {
         &self.twilio
     }
 
-    /// Stand-in for an SMS provider with its own HTTP API.
     #[must_use]
     pub fn sms_http(&self) -> &SmsHttpStandIn {
         &self.sms_http
     }
 
-    /// Stand-in for a message centre (SMSC), which is called over SMPP.
     #[must_use]
     pub fn smsc(&self) -> &SmscStandIn {
         &self.smsc
     }
 
-    /// Base URL of the outbox, such as `http://127.0.0.1:8025`.
     #[must_use]
     pub fn outbox_url(&self) -> String {
         self.outbox.url()
     }
 
-    /// Stops every stand-in and closes all connections.
     pub async fn stop(self) {
         self.smtp.stop().await;
         self.apns.stop().await;

@@ -25,7 +25,7 @@ use crate::outbox::{Outbox, Summary};
 const TEAM_ID: &str = "TEAM123456";
 const KEY_ID: &str = "KEY1234567";
 
-/// Reasons that a device token can name, with their HTTP statuses.
+/// Reasons that a device token can name.
 const REASONS: [(&str, u16); 14] = [
     ("BadDeviceToken", 400),
     ("DeviceTokenNotForTopic", 400),
@@ -43,7 +43,6 @@ const REASONS: [(&str, u16); 14] = [
     ("ServiceUnavailable", 503),
 ];
 
-/// Settings of the stand-in.
 #[derive(Clone)]
 pub struct ApnsSettings {
     /// Port to listen on; 0 for a free port.
@@ -70,7 +69,6 @@ impl Default for ApnsSettings {
     }
 }
 
-/// A running stand-in for APNs.
 pub struct ApnsStandIn {
     server: HttpServer,
     apple: Arc<ApnsState>,
@@ -87,7 +85,6 @@ struct ApnsState {
     outbox: Arc<Outbox>,
 }
 
-/// HTTP status and reason of a refused push.
 #[derive(Clone, Copy)]
 struct Refusal(u16, &'static str);
 
@@ -98,7 +95,7 @@ impl fmt::Debug for ApnsStandIn {
 }
 
 impl ApnsStandIn {
-    /// Starts a server that captures pushes into `outbox`, and generates the key that signs provider tokens.
+    /// Generates the key that signs provider tokens.
     pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
         let pair = KeyPair::generate().map_err(io::Error::other)?;
         let team_key =
@@ -120,7 +117,6 @@ impl ApnsStandIn {
         Ok(ApnsStandIn { server, apple, key: pair.serialize_pem() })
     }
 
-    /// Settings, including the secret, for a provider of kind `apns` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -133,42 +129,36 @@ impl ApnsStandIn {
         })
     }
 
-    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that contains the captured pushes.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.apple.outbox
     }
 
-    /// Appends a rule to the script. The target of a rule is the device token.
+    /// The target of a rule is the device token.
     pub fn script(&self, rule: Rule) {
         self.apple.script.add(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.apple.script.left()
     }
 
-    /// Stops the stand-in's clock at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.stop().await;
     }
 }
 
-/// Builds Apple's answer to a refused push. `timestamp` is the time at which the device token became invalid (status
-/// 410).
+/// `timestamp` is the time at which the device token became invalid (status 410).
 #[must_use]
 pub fn refusal(status: u16, reason: &str, timestamp: Option<Timestamp>) -> Response<Bytes> {
     match timestamp {

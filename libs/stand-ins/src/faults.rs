@@ -15,7 +15,6 @@ use domain::Timestamp;
 
 use crate::outbox::now;
 
-/// Fault of one call to a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fault {
     /// The provider answers that it failed temporarily.
@@ -39,7 +38,6 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// Returns true if the connection is closed without an answer.
     #[must_use]
     pub fn is_cut(self) -> bool {
         matches!(self, Fault::CutBefore | Fault::CutAfter)
@@ -52,7 +50,7 @@ impl Fault {
 pub struct Shares {
     pub temporary: f64,
     pub busy: f64,
-    /// Fraction of targets that are always dead ([`Fault::Gone`]).
+    /// Fraction of targets, not of calls.
     pub gone: f64,
     pub cut_before: f64,
     pub cut_after: f64,
@@ -62,7 +60,6 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// No random faults.
     pub const NONE: Shares = Shares {
         temporary: 0.0,
         busy: 0.0,
@@ -75,29 +72,24 @@ impl Shares {
     };
 }
 
-/// A recorded call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Time at which the provider received the call.
     pub at: Timestamp,
-    /// Target of the message.
     pub target: String,
-    /// Fault of the call; None if it succeeded.
     pub fault: Option<Fault>,
 }
 
-/// Faults and recorded calls of one provider.
 #[derive(Debug)]
 pub struct Faults {
     seed: u64,
     shares: Shares,
-    /// Number of calls from one scheduled fault to the next. None means that all faults are random.
+    /// Calls from one scheduled fault to the next. None means that all faults are random.
     dealt_every: Option<NonZeroUsize>,
     list: Option<Arc<File>>,
     state: Mutex<State>,
 }
 
-/// Scheduled faults ([`Faults::with_scheduled_faults`]), in the order in which they occur.
+/// Scheduled faults, in order.
 const DEALT: [Fault; 7] = [
     Fault::Pause,
     Fault::Stall,
@@ -114,7 +106,6 @@ struct State {
     is_down: bool,
     /// Names by target ([`Faults::name`]). The faults of a target with a name depend on the name, not on the target.
     names: HashMap<String, String>,
-    /// Number of calls so far, by target.
     numbers: HashMap<String, u32>,
     calls: Vec<Call>,
     /// Number of clients that were refused before they named a target.
@@ -136,7 +127,7 @@ impl Faults {
         Faults { dealt_every: Some(every), ..self }
     }
 
-    /// Sets a file to which the name of each fault is appended, one per line.
+    /// Appends the name of each fault to this file, one per line.
     #[must_use]
     pub fn listed(self, list: Arc<File>) -> Self {
         Faults { list: Some(list), ..self }
@@ -148,17 +139,14 @@ impl Faults {
         self.lock().names.insert(target.to_owned(), name.to_owned());
     }
 
-    /// Suspends all faults if `resting` is true, and resumes them if it is false.
     pub fn rest(&self, resting: bool) {
         self.lock().is_resting = resting;
     }
 
-    /// Sets whether the provider is down. While it is down, every call fails with [`Fault::Down`].
     pub fn set_down(&self, down: bool) {
         self.lock().is_down = down;
     }
 
-    /// Records a call, and returns its fault. Returns None if the call succeeds.
     pub fn next(&self, target: &str) -> Option<Fault> {
         let mut state = self.lock();
         let number = state.numbers.entry(target.to_owned()).or_default();
@@ -177,7 +165,6 @@ impl Faults {
         fault
     }
 
-    /// Returns true if the provider is down and must refuse a client before the client names a target. Counts the refusal.
     pub(crate) fn rejects_caller(&self) -> bool {
         let mut state = self.lock();
         let turned_away = state.is_down && !state.is_resting;
@@ -185,13 +172,12 @@ impl Faults {
         turned_away
     }
 
-    /// All calls so far, oldest first.
     #[must_use]
     pub fn calls(&self) -> Vec<Call> {
         self.lock().calls.clone()
     }
 
-    /// Number of clients that were refused before they named a target.
+    /// Clients refused before they named a target.
     #[must_use]
     pub fn rejected_callers(&self) -> usize {
         self.lock().turned_away
@@ -233,7 +219,7 @@ impl Faults {
         (calls % every == every - 1).then(|| DEALT[(first + calls / every) % DEALT.len()])
     }
 
-    /// Returns a number, at least 0 and less than 1, that depends only on the seed and on `of`.
+    /// Number of at least 0 and less than 1 that depends only on the seed and on `of`.
     #[allow(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn chance(&self, of: impl Hash) -> f64 {
         let mut hasher = DefaultHasher::new();

@@ -1,5 +1,4 @@
-//! Stand-ins for providers of every channel, with random faults. They run in their own process, so that they survive
-//! when a test kills Tidings.
+//! Stand-ins with random faults. They run in their own process, so that they survive when a test kills Tidings.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -18,7 +17,6 @@ use crate::outbox::Outbox;
 use crate::providers::Providers;
 use crate::{apns, fcm, smtp, twilio};
 
-/// Fractions of calls that fail in the crash test.
 pub const SHARES: Shares = Shares {
     temporary: 0.02,
     busy: 0.005,
@@ -30,7 +28,6 @@ pub const SHARES: Shares = Shares {
     stall: 0.001,
 };
 
-/// Number of calls from one scheduled fault to the next ([`Faults::with_scheduled_faults`]).
 const DEALT_EVERY: NonZeroUsize = NonZeroUsize::new(100).unwrap();
 
 /// Starts providers of every channel. `seed` determines their faults. Before a provider confirms a message, it appends
@@ -84,8 +81,7 @@ fn fail_by_chance(providers: &Providers, faults: impl Fn(u64) -> Arc<Faults>) {
     providers.sms_http.script(Rule::by_chance(faults(6), answers(of_http)));
 }
 
-/// Collects the answers for the faults `Temporary`, `Busy`, `Gone`, `Refused` and `Pause`. Adds `Retry-After: 1` to the
-/// answer for `Busy`.
+/// Adds `Retry-After: 1` to the answer for `Busy`.
 pub(crate) fn answers([temporary, mut busy, gone, refused, pause]: [Response<Bytes>; 5]) -> Answers {
     busy.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
     Answers { temporary, busy, gone, refused, pause, down: status(502) }

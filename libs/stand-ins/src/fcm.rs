@@ -26,7 +26,7 @@ const PROJECT: &str = "demo-project";
 const ACCOUNT: &str = "sender@demo-project.iam.gserviceaccount.com";
 const KEY_ID: &str = "0123456789abcdef";
 
-/// Error codes that a registration token can name, with their HTTP statuses.
+/// Error codes that a registration token can name.
 const ERRORS: [(u16, &str); 7] = [
     (401, "THIRD_PARTY_AUTH_ERROR"),
     (403, "SENDER_ID_MISMATCH"),
@@ -37,19 +37,17 @@ const ERRORS: [(u16, &str); 7] = [
     (503, "UNAVAILABLE"),
 ];
 
-/// A running stand-in for FCM.
 pub struct FcmStandIn {
     server: HttpServer,
     google: Arc<FcmState>,
     key: String,
 }
 
-/// State of the message server and the OAuth server.
 struct FcmState {
     account_key: DecodingKey,
     /// URL of the token endpoint, which assertions must name as their audience. It is set when the server has started.
     token_url: Mutex<String>,
-    /// Valid access tokens, with the times at which they expire.
+    /// Valid access tokens with their expiry.
     tokens: Mutex<HashMap<String, Timestamp>>,
     lifetime: AtomicU64,
     granted: AtomicUsize,
@@ -67,7 +65,7 @@ impl fmt::Debug for FcmStandIn {
 }
 
 impl FcmStandIn {
-    /// Starts a server that captures messages into `outbox`, and generates the key of a service account.
+    /// Generates the key of a service account.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
         let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =
@@ -90,7 +88,6 @@ impl FcmStandIn {
         Ok(FcmStandIn { server, google, key: pair.serialize_pem() })
     }
 
-    /// Settings, including the secret, for a provider of kind `fcm` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let url = self.server.url();
@@ -107,24 +104,21 @@ impl FcmStandIn {
         })
     }
 
-    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.google.outbox
     }
 
-    /// Appends a rule for messages to the script. The target of a rule is the registration token.
+    /// The target of a rule is the registration token.
     pub fn script(&self, rule: Rule) {
         self.google.script.add(rule);
     }
 
-    /// Appends a rule to the script for the OAuth server, which decides the reactions to token requests.
     pub fn script_oauth(&self, rule: Rule) {
         self.google.oauth_script.add(rule);
     }
@@ -134,35 +128,30 @@ impl FcmStandIn {
         self.google.lifetime.store(seconds, Ordering::Relaxed);
     }
 
-    /// Revokes every access token.
     pub fn revoke(&self) {
         self.google.tokens.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Number of access tokens granted since the start.
     #[must_use]
     pub fn granted(&self) -> usize {
         self.google.granted.load(Ordering::Relaxed)
     }
 
-    /// Number of rules for messages that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.google.script.left()
     }
 
-    /// Stops the stand-in's clock at this time.
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.stop().await;
     }
 }
 
-/// Builds Google's answer to a refused message. `code` is FCM's error code; `fields` are the paths of invalid members.
+/// `code` is FCM's error code; `fields` are the paths of invalid members.
 #[must_use]
 pub fn refusal(status: u16, code: &str, fields: &[&str]) -> Response<Bytes> {
     let general = match status {

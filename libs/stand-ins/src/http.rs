@@ -1,5 +1,3 @@
-//! HTTP server for stand-ins: HTTP/1.1 and HTTP/2, plain or over TLS.
-
 mod connection;
 mod half;
 mod script;
@@ -23,9 +21,8 @@ pub use hyper::body::Bytes;
 pub use hyper::{Request, Response};
 pub use script::{Answers, Reaction, Rule, Script};
 
-/// Logic of a stand-in, which answers the requests that the server receives.
 pub trait Handler: Send + Sync + 'static {
-    /// Returns the reaction to a complete request. Must not block.
+    /// Must not block.
     fn handle(&self, request: &Request<Bytes>) -> Reply;
 }
 
@@ -34,18 +31,14 @@ pub trait Handler: Send + Sync + 'static {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConnectionNumber(pub usize);
 
-/// Reaction to a request.
 #[derive(Clone, Debug)]
 pub enum Reply {
-    /// Sends this answer.
     Answer(Response<Bytes>),
     /// Closes the connection without an answer. Other requests on the same connection are not answered either.
     Cut,
-    /// Never answers the request.
     Stall,
 }
 
-/// Port, TLS and HTTP/2 settings of a server.
 #[derive(Clone, Default)]
 pub struct HttpSettings {
     /// Port to listen on; 0 for a free port.
@@ -57,13 +50,11 @@ pub struct HttpSettings {
     pub max_concurrent_streams: Option<u32>,
 }
 
-/// A running HTTP server.
 #[derive(Debug)]
 pub struct HttpServer {
     address: SocketAddr,
     is_tls: bool,
     counts: Arc<Counts>,
-    /// Number of calls to [`HttpServer::go_away`]. Every connection watches this number for changes.
     go_away: watch::Sender<u64>,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -76,7 +67,6 @@ struct Counts {
 }
 
 impl HttpServer {
-    /// Starts a server that passes requests to `handler`.
     pub async fn start(settings: HttpSettings, handler: Arc<dyn Handler>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -97,7 +87,6 @@ impl HttpServer {
         Ok(HttpServer { address, is_tls, counts, go_away, stop, tasks })
     }
 
-    /// Address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -114,7 +103,6 @@ impl HttpServer {
         }
     }
 
-    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.counts.connections.load(Ordering::Relaxed)
@@ -131,7 +119,6 @@ impl HttpServer {
         self.go_away.send_modify(|orders| *orders += 1);
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -178,7 +165,6 @@ impl Acceptor {
     }
 }
 
-/// Builds an answer with a JSON body.
 #[must_use]
 pub fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body.to_string()));
@@ -188,7 +174,6 @@ pub fn json(status: u16, body: &serde_json::Value) -> Response<Bytes> {
     response
 }
 
-/// Builds an answer without a body.
 #[must_use]
 pub fn status(status: u16) -> Response<Bytes> {
     let mut response = Response::new(Bytes::new());

@@ -1,6 +1,3 @@
-//! Network interface on which stand-ins listen, and the host in their URLs. Stand-ins use the loopback interface unless
-//! [`serve_as`] was called.
-
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::OnceLock;
 
@@ -20,7 +17,6 @@ pub fn host() -> &'static str {
     HOST.get().map_or("127.0.0.1", String::as_str)
 }
 
-/// Text of the answer to a request with a foreign `Host`.
 pub const FOREIGN_HOST: &str =
     "This page answers only requests that name it localhost, an IP address, or the host of `tidings up`.\n";
 
@@ -46,7 +42,6 @@ pub(crate) fn tls_host() -> &'static str {
     HOST.get().map_or("localhost", String::as_str)
 }
 
-/// IP address on which stand-ins listen.
 pub(crate) fn ip() -> IpAddr {
     IpAddr::V4(if HOST.get().is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST })
 }

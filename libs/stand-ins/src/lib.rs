@@ -1,8 +1,7 @@
 //! Stand-ins for the providers that Tidings calls, for `tidings up`, the demo and tests.
 //!
-//! They speak the protocols of the real providers. They listen on the loopback interface, unless
-//! [`interface::serve_as`] is called. They *capture* each message that they accept: they store it in an outbox before
-//! they confirm it.
+//! They listen on the loopback interface, unless [`interface::serve_as`] is called. They *capture* each message that they accept: they
+//! store it in an outbox before they confirm it.
 
 mod all;
 pub mod apns;

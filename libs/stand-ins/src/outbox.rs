@@ -1,8 +1,7 @@
-//! Outbox: the messages that stand-ins accepted. It keeps them in memory up to a limit, and also in a file of JSON
-//! lines if it has a directory.
+//! Outbox of the messages that stand-ins accepted, in memory and in a file of JSON lines.
 //!
-//! A stand-in captures a message before it confirms the message. So the file contains every confirmed message, even if
-//! the process was killed.
+//! A stand-in captures a message before it confirms the message. So the file contains every confirmed message, even if the process was
+//! killed.
 
 mod accepted;
 mod file;
@@ -23,24 +22,18 @@ use accepted::AcceptedFile;
 use file::CaptureFile;
 pub use http::OutboxServer;
 
-/// Default maximum number of captures in an outbox.
 pub const DEFAULT_KEEP: usize = 10_000;
 /// Maximum total size of the captured messages in memory, in bytes.
 const KEEP_BYTES: usize = 512 << 20;
 
-/// One captured message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capture {
-    /// Number of the capture. It is unique in an outbox, even after a restart.
+    /// Number that is unique in an outbox, even after a restart.
     pub id: u64,
-    /// Channel of the message, such as `email`.
     pub channel: String,
-    /// Time at which the message was accepted.
     pub received_at: Timestamp,
-    /// Sender of the message.
     pub from: String,
-    /// Recipients or targets of the message.
     pub to: Vec<String>,
     /// The message as received: the body of the HTTP request, the content of an email over SMTP, or the short message
     /// of the last part of an SMS over SMPP.
@@ -52,13 +45,10 @@ pub struct Capture {
     pub summary: Summary,
 }
 
-/// Title, text and headers of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
-    /// Title of the message.
     pub subject: Option<String>,
-    /// Text of the message.
     pub text: Option<String>,
     /// Headers of the HTTP request, by lower-case name.
     pub headers: BTreeMap<String, Vec<String>>,
@@ -77,7 +67,6 @@ impl Summary {
     }
 }
 
-/// Captures of one or several stand-ins, up to a limit.
 #[derive(Debug)]
 pub struct Outbox {
     keep: usize,
@@ -94,30 +83,24 @@ struct State {
 }
 
 impl Outbox {
-    /// Creates an outbox in memory, which keeps the newest [`DEFAULT_KEEP`] captures.
     #[must_use]
     pub fn in_memory() -> Arc<Self> {
         Arc::new(Outbox { keep: DEFAULT_KEEP, state: Mutex::new(State::empty()) })
     }
 
     /// Creates an outbox that keeps no captures, but appends one line per message to the file at `path`:
-    /// `{"at","channel","delivery","target"}`. `at` is the time of acceptance in milliseconds since 1970.
-    /// [`capture`](Self::capture) fails for a message without a delivery id.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be opened.
+    /// `{"at","channel","delivery","target"}`, with `at` in milliseconds since 1970. [`capture`](Self::capture) fails for a message without
+    /// a delivery id.
     pub fn listed(path: &Path) -> io::Result<Arc<Self>> {
         let state = State { accepted: Some(AcceptedFile::open(path)?), ..State::empty() };
         Ok(Arc::new(Outbox { keep: 0, state: Mutex::new(state) }))
     }
 
-    /// Creates an outbox that keeps the newest `keep` captures, in memory and in a file in `directory`. Loads the
-    /// captures of earlier runs from the file. Only the owner can read directory and file, because messages contain
-    /// personal data.
+    /// Creates an outbox that keeps the newest `keep` captures, in memory and in a file in `directory`. Only the owner can read both,
+    /// because messages contain personal data.
     ///
     /// # Errors
-    /// Returns an error if the directory or the file cannot be created or read, or if a line other than the last is not
-    /// a capture.
+    /// A line other than the last is not a capture.
     pub fn in_directory(directory: &Path, keep: usize) -> io::Result<Arc<Self>> {
         file::claim_directory(directory)?;
         let (file, captures) = CaptureFile::open(&path_in(directory), keep)?;
@@ -135,23 +118,17 @@ impl Outbox {
     /// Reads the captures in `directory`, oldest first. Another process may be writing captures at the same time.
     ///
     /// # Errors
-    /// Returns an error if the file does not exist, or if a line other than the last is not a capture.
+    /// The file does not exist, or a line other than the last is not a capture.
     pub fn read_directory(directory: &Path) -> io::Result<Vec<Capture>> {
         Ok(file::read(&path_in(directory), usize::MAX)?.captures.into())
     }
 
-    /// Stores a message in memory, and in the file if there is one.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written. The message was not stored, so the caller must not confirm it.
+    /// Stores a message before it is confirmed. If this fails, the caller must not confirm the message.
     pub fn capture(&self, channel: &str, from: &str, to: &[String], raw: Vec<u8>) -> io::Result<()> {
         self.keep(channel, from, to, raw, Summary::default())
     }
 
     /// Stores a message that is not an RFC 5322 email, with a summary of it.
-    ///
-    /// # Errors
-    /// Returns an error in the same cases as [`capture`](Self::capture).
     pub fn keep(
         &self,
         channel: &str,
@@ -189,10 +166,6 @@ impl Outbox {
         self.lock().captures.iter().rev().cloned().collect()
     }
 
-    /// Removes every capture from memory and from the file.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be written.
     pub fn clear(&self) -> io::Result<()> {
         let mut state = self.lock();
         state.captures.clear();
@@ -222,7 +195,7 @@ impl State {
         }
     }
 
-    /// If the file has more than twice `keep` lines, rewrites it with only the current captures.
+    /// Rewrites the file if it has more than twice `keep` lines.
     fn compact(&mut self, keep: usize) -> io::Result<()> {
         match &mut self.file {
             Some(file) if file.lines() > keep.saturating_mul(2) => {

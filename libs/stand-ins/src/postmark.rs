@@ -16,16 +16,12 @@ use crate::http::{self, Handler, HttpServer, HttpSettings, Reaction, Reply, Rule
 use crate::outbox::{Outbox, Summary};
 use email::Email;
 
-/// Settings of the stand-in.
 #[derive(Clone, Default)]
 pub struct PostmarkSettings {
-    /// Port and TLS.
     pub http: HttpSettings,
-    /// The only server token that the stand-in accepts.
     pub server_token: String,
 }
 
-/// A running stand-in for Postmark.
 #[derive(Debug)]
 pub struct PostmarkStandIn {
     http: HttpServer,
@@ -40,19 +36,16 @@ struct Api {
 }
 
 impl PostmarkStandIn {
-    /// Starts a server that captures emails into `outbox`.
     pub async fn start(settings: PostmarkSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let api = Arc::new(Api { server_token: settings.server_token, outbox, script: Script::default() });
         Ok(PostmarkStandIn { http: HttpServer::start(settings.http, api.clone()).await?, api })
     }
 
-    /// HTTP server, with its URL and its counts of connections and requests.
     #[must_use]
     pub fn http(&self) -> &HttpServer {
         &self.http
     }
 
-    /// Outbox that contains the captured emails.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.api.outbox
@@ -64,7 +57,6 @@ impl PostmarkStandIn {
         self.api.script.add(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.api.script.left()
@@ -119,7 +111,6 @@ impl Api {
         })
     }
 
-    /// Returns the reaction of a rule for `target`. If no rule applies, returns the result of `usual`.
     fn scripted(&self, target: &str, usual: impl FnOnce() -> Result<Value, String>) -> Reply {
         let reaction = self.script.take(target);
         match &reaction {
@@ -136,7 +127,6 @@ impl Api {
     }
 }
 
-/// Builds Postmark's answer to a refused call.
 #[must_use]
 pub fn refused(status: u16, code: u32, message: &str) -> Response<Bytes> {
     http::json(status, &json!({"ErrorCode": code, "Message": message}))

@@ -1,4 +1,4 @@
-//! Stand-ins for providers of every channel, for tests that need all of them. They share one outbox.
+//! Stand-ins for providers of every channel, with one outbox.
 
 use std::io;
 use std::sync::Arc;
@@ -14,13 +14,11 @@ use crate::sms_http::SmsHttpStandIn;
 use crate::smtp::{SmtpSettings, SmtpStandIn};
 use crate::twilio::{TwilioSettings, TwilioStandIn};
 
-/// Running stand-ins. None of them sends receipts or status callbacks.
+/// Running stand-ins, none of which sends receipts or status callbacks.
 #[derive(Debug)]
 pub struct Providers {
-    /// Messages that the providers accepted.
     pub outbox: Arc<Outbox>,
     pub smtp: SmtpStandIn,
-    /// Push service for browsers.
     pub push_service: PushServiceStandIn,
     pub apns: ApnsStandIn,
     pub fcm: FcmStandIn,
@@ -29,7 +27,6 @@ pub struct Providers {
 }
 
 impl Providers {
-    /// Starts every provider.
     pub async fn start(outbox: Arc<Outbox>) -> io::Result<Self> {
         let twilio = TwilioSettings { reports: false, ..TwilioSettings::default() };
         Ok(Providers {
@@ -43,7 +40,6 @@ impl Providers {
         })
     }
 
-    /// Document for `tidings provider set` that describes the SMTP server.
     #[must_use]
     pub fn smtp_document(&self) -> Value {
         let settings = json!({
@@ -52,9 +48,8 @@ impl Providers {
         document("smtp", "email", "smtp", &settings)
     }
 
-    /// Documents for `tidings provider set` that describe all providers. The document of the HTTP provider for
-    /// SMS sets `idempotent` to false, although the provider de-duplicates by idempotency key. So if the outcome of a call
-    /// to this provider is unknown, a worker never repeats the call.
+    /// The document of the HTTP provider for SMS sets `idempotent` to false, although the provider de-duplicates by idempotency key. So if
+    /// the outcome of a call to this provider is unknown, a worker never repeats the call.
     #[must_use]
     pub fn documents(&self) -> Vec<Value> {
         let mut sms_http = self.sms_http.provider_settings();

@@ -33,12 +33,9 @@ use refused::Refusal;
 use registry::Registry;
 pub use registry::WaitingMessage;
 
-/// Path to which a browser posts to subscribe.
 const SUBSCRIPTIONS: &str = "/subscriptions";
-/// Path prefix of the endpoints to which messages are sent.
 const ENDPOINTS: &str = "/push/";
 
-/// A running stand-in for a push service.
 #[derive(Debug)]
 pub struct PushServiceStandIn {
     server: HttpServer,
@@ -54,7 +51,6 @@ struct PushService {
 }
 
 impl PushServiceStandIn {
-    /// Starts a push service that captures messages into `outbox`.
     pub async fn start(settings: HttpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let service = Arc::new(PushService {
             origin: std::sync::OnceLock::new(),
@@ -67,19 +63,16 @@ impl PushServiceStandIn {
         Ok(PushServiceStandIn { server, service })
     }
 
-    /// Origin of the push service's URLs, such as `http://127.0.0.1:9999`.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// HTTP server, with its counts of connections and requests.
     #[must_use]
     pub fn server(&self) -> &HttpServer {
         &self.server
     }
 
-    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.service.outbox
@@ -91,23 +84,21 @@ impl PushServiceStandIn {
         self.service.script.add(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.service.script.left()
     }
 
-    /// Subscribes a new browser. If `application_server_key` is set, messages that are signed with other keys are
-    /// refused.
+    /// Refuses messages that are signed with a key other than `application_server_key`, if it is set.
     ///
     /// # Errors
-    /// Returns an error if no random numbers are available, or if 100,000 browsers have subscribed.
+    /// No random numbers are available, or 100,000 browsers have subscribed.
     pub fn subscribe(&self, application_server_key: Option<&str>) -> anyhow::Result<Arc<Browser>> {
         let (origin, restricted) = (self.url(), application_server_key.map(str::to_owned));
         self.service.registry.subscribe(&origin, restricted, None)
     }
 
-    /// Ends a subscription. Its endpoint answers 410 from now on.
+    /// Ends a subscription, whose endpoint then answers 410.
     pub fn unsubscribe(&self, browser: &Browser) {
         self.service.registry.unsubscribe(browser.endpoint());
     }
@@ -119,7 +110,6 @@ impl PushServiceStandIn {
         self.service.registry.waiting(browser.endpoint())
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.stop().await;
     }
@@ -178,7 +168,6 @@ impl PushService {
         }
     }
 
-    /// Decrypts and captures a message, and returns the answer that confirms it.
     fn deliver(
         &self,
         request: &Request<Bytes>,
@@ -204,7 +193,7 @@ impl PushService {
     }
 }
 
-/// Current time in seconds since 1970.
+/// Seconds since 1970.
 #[allow(clippy::disallowed_methods, reason = "the edge that takes a message reads the clock")]
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()

@@ -1,16 +1,12 @@
-//! Rules with which a test makes a stand-in answer wrongly, late or not at all. Each protocol defines what a rule can select, and how
-//! the stand-in can react.
+//! Rules with which a test makes a stand-in answer wrongly, late or not at all.
 
 use std::fmt::Debug;
 use std::sync::{Mutex, PoisonError};
 
-/// Protocol of a stand-in.
 pub trait Protocol {
-    /// Data that selects a reaction.
     type Moment<'a>: Copy;
-    /// Condition of a rule. The default applies always.
+    /// The default applies always.
     type Filter: Clone + Debug + Default;
-    /// Reaction that replaces the normal one.
     type Reaction: Clone + Debug;
     /// State of a rule that reacts by chance.
     type Chance: Clone + Debug;
@@ -19,7 +15,6 @@ pub trait Protocol {
     fn by_chance(chance: &mut Self::Chance, moment: Self::Moment<'_>) -> Option<Self::Reaction>;
 }
 
-/// Rule of a script: which moments get which reaction, and how often.
 #[derive(Clone, Debug)]
 pub struct Rule<P: Protocol> {
     pub(crate) filter: P::Filter,
@@ -33,17 +28,16 @@ enum Cause<P: Protocol> {
 }
 
 impl<P: Protocol> Rule<P> {
-    /// Creates a rule that reacts once.
     pub(crate) fn once(filter: P::Filter, reaction: P::Reaction) -> Self {
         Rule { filter, cause: Cause::Order { reaction, times: 1 } }
     }
 
-    /// Creates a rule that reacts by chance, until the stand-in stops.
+    /// The rule stays until the stand-in stops.
     pub(crate) fn always(filter: P::Filter, chance: P::Chance) -> Self {
         Rule { filter, cause: Cause::Chance(chance) }
     }
 
-    /// Lets the rule react this many times instead of once. Has no effect on a rule created by `by_chance`.
+    /// Number of reactions. Has no effect on a rule created by `by_chance`.
     #[must_use]
     pub fn times(mut self, most: u32) -> Self {
         if let Cause::Order { times, .. } = &mut self.cause {
@@ -81,19 +75,16 @@ impl<P: Protocol> Default for Script<P> {
 }
 
 impl<P: Protocol> Script<P> {
-    /// Appends a rule.
     pub fn add(&self, rule: Rule<P>) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn left(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Returns the reaction of the first rule that applies, and counts it against the rule's limit. Returns None if no
-    /// rule applies.
+    /// Reaction of the first rule that applies, counted against the rule's limit.
     #[must_use]
     pub fn take(&self, moment: P::Moment<'_>) -> Option<P::Reaction> {
         let mut rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);

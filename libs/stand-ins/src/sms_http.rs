@@ -18,14 +18,12 @@ use crate::outbox::{Outbox, Summary};
 use crate::twilio::form::Form;
 use crate::twilio::random;
 
-/// Bearer token that a caller must send.
 pub const TOKEN: &str = "sms-token";
 /// Number that the provider always reports as dead.
 const DEAD: &str = "+15005550001";
 /// Maximum number of stored idempotency keys.
 const KEPT: usize = 100_000;
 
-/// A running stand-in for an SMS provider.
 #[derive(Debug)]
 pub struct SmsHttpStandIn {
     server: HttpServer,
@@ -40,20 +38,17 @@ struct Provider {
 }
 
 impl SmsHttpStandIn {
-    /// Starts a provider on `port` (0 means a free port) that captures messages into `outbox`.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let provider = Arc::new(Provider { outbox, script: Script::default(), known: Mutex::default() });
         let settings = HttpSettings { port, ..HttpSettings::default() };
         Ok(SmsHttpStandIn { server: HttpServer::start(settings, provider.clone()).await?, provider })
     }
 
-    /// Origin of the provider's URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Settings, including the secrets, for a provider of kind `http` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         json!({
@@ -69,24 +64,21 @@ impl SmsHttpStandIn {
         })
     }
 
-    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.provider.outbox
     }
 
-    /// Appends a rule to the script. The target of a rule is the number of the recipient.
+    /// The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.provider.script.add(rule);
     }
 
-    /// Number of completely received requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.stop().await;
     }

@@ -35,14 +35,11 @@ pub use script::{Reaction, Rule, Stage};
 /// Maximum number of receipts that wait for a bound session. Further receipts are dropped.
 const MOST_RECEIPTS: usize = 10_000;
 
-/// Settings of the stand-in.
 #[derive(Clone)]
 pub struct SmscSettings {
     /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// System id with which clients bind.
     pub system_id: String,
-    /// Password with which clients bind.
     pub password: String,
     /// TLS configuration (implicit TLS). None means plain connections.
     pub tls: Option<Arc<ServerConfig>>,
@@ -50,9 +47,7 @@ pub struct SmscSettings {
     pub window: usize,
     /// True if a receipt is sent for every message that requests one. If false, only [`SmscStandIn::report`] sends receipts.
     pub receipts: bool,
-    /// Format of receipts.
     pub receipt_form: ReceiptForm,
-    /// Spelling of message ids in receipts.
     pub receipt_ids: ReceiptIds,
     /// Time without data from a bound client after which the message centre sends an enquire_link.
     pub enquire_link: Duration,
@@ -74,7 +69,6 @@ impl Default for SmscSettings {
     }
 }
 
-/// A running stand-in for a message centre.
 pub struct SmscStandIn {
     address: SocketAddr,
     centre: Arc<Smsc>,
@@ -116,7 +110,6 @@ enum Outgoing {
 
 type PartsKey = (String, String, u8, u8);
 
-/// Data of an accepted message that its receipt needs.
 #[derive(Clone)]
 struct Accepted {
     from: String,
@@ -139,7 +132,6 @@ struct Counts {
 }
 
 impl SmscStandIn {
-    /// Starts a message centre that captures messages into `outbox`.
     pub async fn start(settings: SmscSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -157,13 +149,11 @@ impl SmscStandIn {
         Ok(SmscStandIn { address, centre, stop, tasks })
     }
 
-    /// Address on which the message centre listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Settings, including the secrets, for a provider of kind `smpp` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let SmscSettings { system_id, password, .. } = self.settings();
@@ -173,36 +163,32 @@ impl SmscStandIn {
         })
     }
 
-    /// Settings with which the message centre was started.
     #[must_use]
     pub fn settings(&self) -> &SmscSettings {
         &self.centre.settings
     }
 
-    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.centre.outbox
     }
 
-    /// Appends a rule to the script.
     pub fn script(&self, rule: Rule) {
         self.centre.script.add(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.centre.script.left()
     }
 
-    /// Sends a receipt for an accepted message, with a state such as `DELIVRD`, over any session that is bound now or
-    /// later. Returns false if the message does not exist.
+    /// Sends a receipt with a state such as `DELIVRD`, over any session that is bound now or later. Returns false if the message does not
+    /// exist.
     pub fn report(&self, message_id: &str, state: &'static str, error: &'static str) -> bool {
         self.centre.report(message_id, state, error)
     }
 
-    /// Sends a message from a person over any session that is bound now or later.
+    /// Sends the message over any session that is bound now or later.
     pub fn deliver(&self, message: PersonMessage) {
         self.centre.lock().receipts.push_back(Outgoing::Person(message));
         self.centre.news.notify_one();
@@ -226,31 +212,27 @@ impl SmscStandIn {
         self.centre.counts.receipts_taken.load(Ordering::Relaxed)
     }
 
-    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.centre.counts.connections.load(Ordering::Relaxed)
     }
 
-    /// Number of binds accepted since the start.
     #[must_use]
     pub fn binds(&self) -> usize {
         self.centre.counts.binds.load(Ordering::Relaxed)
     }
 
-    /// Number of sessions that ended with an unbind since the start.
     #[must_use]
     pub fn unbinds(&self) -> usize {
         self.centre.counts.unbinds.load(Ordering::Relaxed)
     }
 
-    /// Number of sessions that are bound now.
     #[must_use]
     pub fn bound(&self) -> usize {
         self.centre.counts.bound.load(Ordering::Relaxed)
     }
 
-    /// Number of submissions since the start. Each part of a message counts.
+    /// Submissions so far. Each part of a message counts.
     #[must_use]
     pub fn submissions(&self) -> usize {
         self.centre.counts.submissions.load(Ordering::Relaxed)
@@ -274,7 +256,6 @@ impl SmscStandIn {
         self.centre.counts.enquiries_answered.load(Ordering::Relaxed)
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

@@ -30,7 +30,6 @@ use script::Script;
 pub use script::{Reaction, Rule, Stage};
 use session::SessionStart;
 
-/// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
     /// Port to listen on; 0 for a free port.
@@ -51,14 +50,11 @@ pub struct SmtpSettings {
     pub pipelining: bool,
     /// Maximum size of an email's content, in bytes.
     pub max_size: usize,
-    /// Shape of the replies.
     pub manner: Manner,
 }
 
-/// TLS mode of connections.
 #[derive(Clone, Debug)]
 pub enum SmtpTls {
-    /// Implicit TLS.
     Implicit(Arc<ServerConfig>),
     /// STARTTLS, which a client must use before it logs in or sends.
     StartTls(Arc<ServerConfig>),
@@ -81,7 +77,6 @@ impl Default for SmtpSettings {
     }
 }
 
-/// A running stand-in for a mail server.
 #[derive(Debug)]
 pub struct SmtpStandIn {
     address: SocketAddr,
@@ -96,7 +91,6 @@ struct Server {
     outbox: Arc<Outbox>,
     script: Script,
     token: Mutex<Option<(String, String)>>,
-    /// Names in EHLO and HELO, oldest first.
     clients: Mutex<Vec<String>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
@@ -104,7 +98,6 @@ struct Server {
 }
 
 impl SmtpStandIn {
-    /// Starts a server that captures emails into `outbox`.
     pub async fn start(settings: SmtpSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), settings.port)).await?;
         let address = listener.local_addr()?;
@@ -124,59 +117,50 @@ impl SmtpStandIn {
         Ok(SmtpStandIn { address, server, stop, tasks })
     }
 
-    /// Address on which the server listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Outbox that contains the captured emails.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.server.outbox
     }
 
-    /// Replaces the user name and the token for AUTH XOAUTH2. The previous token becomes invalid.
+    /// Replaces the user name and the token for AUTH XOAUTH2.
     pub fn accept_token(&self, user: &str, token: &str) {
         *self.server.lock_token() = Some((user.to_owned(), token.to_owned()));
     }
 
-    /// Appends a rule to the script.
     pub fn script(&self, rule: Rule) {
         self.server.script.add(rule);
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.server.script.left()
     }
 
-    /// Commands EHLO and HELO received so far, oldest first.
     #[must_use]
     pub fn hellos(&self) -> Vec<String> {
         self.server.clients.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Number of connections accepted since the start.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.server.accepted.load(Ordering::Relaxed)
     }
 
-    /// Number of connections that are open now.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.server.open.load(Ordering::Relaxed)
     }
 
-    /// Largest number of connections open at the same time so far.
     #[must_use]
     pub fn most_open_connections(&self) -> usize {
         self.server.most_open.load(Ordering::Relaxed)
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();
@@ -235,7 +219,6 @@ impl Server {
     }
 }
 
-/// Guard that counts a connection as open until the guard is dropped.
 struct OpenConnection<'a>(&'a Server);
 
 impl<'a> OpenConnection<'a> {

@@ -1,5 +1,3 @@
-//! Certificates for stand-ins that speak TLS.
-
 use std::sync::Arc;
 
 use rcgen::{
@@ -20,17 +18,13 @@ pub struct Authority {
     client: CertificatePem,
 }
 
-/// A certificate with its private key.
 #[derive(Clone)]
 pub struct CertificatePem {
-    /// The certificate in PEM.
     pub certificate: String,
-    /// The private key in PEM.
     pub key: String,
 }
 
 impl Authority {
-    /// Creates an authority with new keys.
     pub fn new() -> anyhow::Result<Authority> {
         Authority::with(&KeyPair::generate()?)
     }
@@ -70,7 +64,6 @@ impl Authority {
         Ok(Authority { pem: issuer.pem(), server, server_for_clients, server_pem, client })
     }
 
-    /// Certificate of the authority in PEM, which clients add to their trusted certificates.
     #[must_use]
     pub fn pem(&self) -> &str {
         &self.pem
@@ -83,20 +76,17 @@ impl Authority {
         with_alpn(&self.server, alpn)
     }
 
-    /// TLS configuration of a server to which clients must present a certificate of this authority. `alpn` is the same
-    /// as for [`server`](Self::server).
+    /// TLS configuration of a server to which clients must present a certificate of this authority.
     #[must_use]
     pub fn server_for_clients(&self, alpn: &[&str]) -> Arc<ServerConfig> {
         with_alpn(&self.server_for_clients, alpn)
     }
 
-    /// Server certificate with its key, for servers that read both from files.
     #[must_use]
     pub fn server_pem(&self) -> &CertificatePem {
         &self.server_pem
     }
 
-    /// Client certificate with its key, for a server with [`server_for_clients`](Self::server_for_clients).
     #[must_use]
     pub fn client(&self) -> &CertificatePem {
         &self.client

@@ -47,20 +47,17 @@ const LONGEST_VALIDITY: u32 = 36_000;
 /// Maximum number of messages that are kept for status callbacks. If there are more, the oldest are removed.
 const KEPT: usize = 10_000;
 
-/// Settings of the stand-in.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
     /// Port to listen on; 0 for a free port.
     pub port: u16,
-    /// Id of the account.
     pub account_sid: String,
     /// Secret of the account. It also signs callbacks.
     pub auth_token: String,
-    /// API key and its secret, with which clients may log in instead of the account.
+    /// API key and its secret, accepted instead of the account's.
     pub api_key: (String, String),
     /// Numbers, short codes and names that the account may use as senders.
     pub from: Vec<String>,
-    /// Ids of the account's messaging services.
     pub services: Vec<String>,
     /// True if status callbacks are sent for every message that requests them. If false, only [`TwilioStandIn::report`]
     /// sends callbacks.
@@ -81,7 +78,6 @@ impl Default for TwilioSettings {
     }
 }
 
-/// A running stand-in for Twilio.
 #[derive(Debug)]
 pub struct TwilioStandIn {
     server: HttpServer,
@@ -99,7 +95,6 @@ struct Account {
     messages: Mutex<Messages>,
 }
 
-/// Accepted messages by id, and their ids in the order of acceptance.
 #[derive(Debug, Default)]
 struct Messages {
     known: HashMap<String, Message>,
@@ -114,7 +109,6 @@ struct Message {
 }
 
 impl TwilioStandIn {
-    /// Starts a stand-in that captures messages into `outbox`.
     pub async fn start(settings: TwilioSettings, outbox: Arc<Outbox>) -> io::Result<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let (callbacks, posting) = Callbacks::new(settings.auth_token.clone());
@@ -131,13 +125,11 @@ impl TwilioStandIn {
         Ok(TwilioStandIn { server, account, stop: stop.drop_guard(), tasks })
     }
 
-    /// Origin of the stand-in's URLs.
     #[must_use]
     pub fn url(&self) -> String {
         self.server.url()
     }
 
-    /// Settings, including the secrets, for a provider of kind `twilio` that calls this stand-in.
     #[must_use]
     pub fn provider_settings(&self) -> Value {
         let TwilioSettings { account_sid, auth_token, from, .. } = self.settings();
@@ -146,31 +138,27 @@ impl TwilioStandIn {
         })
     }
 
-    /// Settings with which the stand-in was started.
     #[must_use]
     pub fn settings(&self) -> &TwilioSettings {
         &self.account.settings
     }
 
-    /// Outbox that contains the captured messages.
     #[must_use]
     pub fn outbox(&self) -> &Arc<Outbox> {
         &self.account.outbox
     }
 
-    /// Appends a rule to the script. The target of a rule is the number of the recipient.
+    /// The target of a rule is the number of the recipient.
     pub fn script(&self, rule: Rule) {
         self.account.script.add(rule);
     }
 
-    /// Number of completely received requests since the start.
     #[must_use]
     pub fn requests(&self) -> usize {
         self.server.requests()
     }
 
-    /// URL to which status callbacks of a message are sent. None if the message does not exist or requests no
-    /// callbacks.
+    /// None if the message does not exist or requests no callbacks.
     #[must_use]
     pub fn callback_of(&self, sid: &str) -> Option<String> {
         self.account.lock().known.get(sid)?.callback.clone()
@@ -192,7 +180,6 @@ impl TwilioStandIn {
         .await
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.stop.disarm().cancel();
         self.server.stop().await;
@@ -367,7 +354,6 @@ fn refused(status: u16, code: u32, words: &str) -> Reply {
     Reply::Answer(refusal(status, code, words))
 }
 
-/// Builds Twilio's answer to a refused call.
 #[must_use]
 pub fn refusal(status: u16, code: u32, words: &str) -> Response<Bytes> {
     let more = format!("https://www.twilio.com/docs/errors/{code}");

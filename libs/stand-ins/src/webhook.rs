@@ -23,22 +23,18 @@ use crate::outbox::now;
 /// Maximum difference between the timestamp of a call and the receiver's clock, in milliseconds.
 const TOLERANCE: u64 = 5 * 60 * 1_000;
 
-/// A running receiver of webhooks.
 pub struct WebhookReceiver {
     server: HttpServer,
     inner: Arc<Inner>,
 }
 
-/// An accepted call.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedCall {
     /// Time of receipt, in milliseconds since 1970.
     pub at: i64,
     /// Header `webhook-id`, which is the same in every attempt for a message.
     pub id: String,
-    /// Path of the endpoint that was called.
     pub path: String,
-    /// Body of the call.
     pub body: Value,
 }
 
@@ -50,7 +46,6 @@ struct Inner {
 
 #[derive(Default)]
 struct State {
-    /// Trusted keys. A call must be signed with one of them.
     keys: Vec<Vec<u8>>,
     /// File to which accepted calls are appended. If it is set, calls are not stored in memory.
     list: Option<File>,
@@ -60,17 +55,13 @@ struct State {
 }
 
 impl WebhookReceiver {
-    /// Starts a receiver. It refuses all calls until [`trust`](Self::trust) sets the secrets.
+    /// Starts a receiver that refuses all calls until [`trust`](Self::trust) sets the secrets.
     pub async fn start() -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(None).await
     }
 
-    /// Starts a receiver for runs with many calls. Before it answers an accepted call, it appends a line with the
-    /// [`ReceivedCall`] as JSON to the file at `path`. Repeated calls are appended too. [`received`](Self::received)
-    /// and [`attempts`](Self::attempts) stay empty.
-    ///
-    /// # Errors
-    /// Returns an error if the file cannot be opened, or if no port is free.
+    /// Starts a receiver for runs with many calls: before it answers an accepted call, repeated or not, it appends the [`ReceivedCall`] as
+    /// JSON to the file at `path`. [`received`](Self::received) and [`attempts`](Self::attempts) stay empty.
     pub async fn listed(path: &Path) -> io::Result<WebhookReceiver> {
         WebhookReceiver::start_with(Some(OpenOptions::new().create(true).append(true).open(path)?)).await
     }
@@ -101,7 +92,7 @@ impl WebhookReceiver {
         self.inner.lock().keys = secrets.iter().map(key).collect();
     }
 
-    /// Appends a rule to the script. The target of a rule is the path of the call.
+    /// The target of a rule is the path of the call.
     pub fn script(&self, rule: Rule) {
         self.inner.script.add(rule);
     }
@@ -113,7 +104,6 @@ impl WebhookReceiver {
         self.script(Rule::by_chance(faults, answers([503, 429, 410, 400, 403].map(status))));
     }
 
-    /// Number of rules that can still react.
     #[must_use]
     pub fn rules_left(&self) -> usize {
         self.inner.script.left()
@@ -133,7 +123,6 @@ impl WebhookReceiver {
         self.inner.lock().received.len()
     }
 
-    /// Forgets all calls.
     pub fn clear(&self) {
         let mut state = self.inner.lock();
         state.received.clear();
@@ -152,7 +141,6 @@ impl WebhookReceiver {
         self.inner.lock().refused.clone()
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.server.stop().await;
     }

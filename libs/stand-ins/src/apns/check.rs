@@ -98,7 +98,6 @@ impl ApnsState {
         Ok(())
     }
 
-    /// Checks the headers and returns the push type.
     fn check_headers<'a>(&self, request: &'a Request<Bytes>) -> Result<&'a str, Refusal> {
         let id = text(request, "apns-id").filter(|id| {
             // Only the canonical form of a UUID is valid.

@@ -1,5 +1,3 @@
-//! The checks that Google makes on each message.
-
 use hyper::Response;
 use hyper::body::Bytes;
 use serde_json::{Map, Value};
@@ -24,7 +22,6 @@ const ANDROID: &[&str] = &[
 const APNS: &[&str] = &["headers", "payload", "fcm_options", "live_activity_token"];
 const WEBPUSH: &[&str] = &["headers", "data", "notification", "fcm_options"];
 
-/// Returns the answer to a message that Google would refuse, or None if the message is valid.
 pub(super) fn refused(body: &Value) -> Option<Response<Bytes>> {
     let mut wrong = Vec::new();
     let empty = Map::new();

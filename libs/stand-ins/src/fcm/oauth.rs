@@ -80,7 +80,6 @@ impl FcmState {
         Ok(())
     }
 
-    /// Returns true if a request carries a valid access token.
     pub(super) fn accepts_token(&self, request: &Request<Bytes>) -> bool {
         let header = request.headers().get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         let token = header.and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default();

@@ -1,5 +1,3 @@
-//! One connection of the HTTP server.
-
 use std::convert::Infallible;
 use std::future::pending;
 use std::io;

@@ -1,5 +1,3 @@
-//! Rules with which a test makes an HTTP stand-in answer wrongly, late or not at all.
-
 use std::sync::Arc;
 
 use hyper::Response;
@@ -8,14 +6,13 @@ use hyper::body::Bytes;
 use crate::faults::{Fault, Faults};
 use crate::script::{self, Protocol};
 
-/// HTTP. A rule selects messages by their target.
+/// A rule selects messages by their target.
 #[derive(Clone, Copy, Debug)]
 pub enum Http {}
 
 pub type Rule = script::Rule<Http>;
 pub type Script = script::Script<Http>;
 
-/// Reaction that replaces the normal reaction to a message.
 #[derive(Clone, Debug)]
 pub enum Reaction {
     /// Sends this answer. The message is not captured.
@@ -28,7 +25,7 @@ pub enum Reaction {
     Stall,
 }
 
-/// Answers with which a provider reports random faults. Each field is the answer for the [`Fault`] of the same name.
+/// Answers for random faults, each for the [`Fault`] of the same name.
 #[derive(Clone, Debug)]
 pub struct Answers {
     pub temporary: Response<Bytes>,
@@ -39,7 +36,6 @@ pub struct Answers {
     pub pause: Response<Bytes>,
 }
 
-/// Answers of the provider for the faults that are chosen by chance.
 #[derive(Clone, Debug)]
 pub struct Chance {
     faults: Arc<Faults>,
@@ -72,26 +68,22 @@ impl Protocol for Http {
 }
 
 impl Rule {
-    /// Creates a rule that reacts to the next message only.
     #[must_use]
     pub fn new(reaction: Reaction) -> Self {
         Rule::once(None, reaction)
     }
 
-    /// Creates a rule that answers only the next message, with `response`.
     #[must_use]
     pub fn answer(response: Response<Bytes>) -> Self {
         Rule::new(Reaction::Answer(response))
     }
 
-    /// Creates a rule that lets `faults` choose the fault of every message, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>, answers: Answers) -> Self {
         Rule::always(None, Chance { faults, answers: Box::new(answers) })
     }
 
-    /// Restricts the rule to messages for this target, such as a device token or a number. The method `script` of
-    /// each stand-in documents its targets.
+    /// The method `script` of each stand-in documents its targets.
     #[must_use]
     pub fn to(mut self, target: impl Into<String>) -> Self {
         self.filter = Some(target.into());

@@ -1,4 +1,4 @@
-//! File of accepted messages that a test checks later: one JSON document per line.
+//! File of accepted messages that a test checks later.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -42,8 +42,6 @@ impl AcceptedFile {
     }
 }
 
-/// Returns the delivery id of a message, or None if the message has no id. The channel and the kind of provider determine
-/// which header or member contains the id.
 fn delivery(capture: &Capture) -> Option<String> {
     let header = |name: &str| capture.summary.headers.get(name)?.first().map(String::as_str);
     let member = |pointer: &str| {

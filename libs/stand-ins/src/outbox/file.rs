@@ -1,5 +1,3 @@
-//! File of an outbox: one capture as JSON per line, oldest first.
-
 use std::collections::VecDeque;
 use std::fs::{DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, Seek, SeekFrom, Write};
@@ -17,7 +15,6 @@ pub(super) struct CaptureFile {
     lines: usize,
 }
 
-/// Contents of a capture file.
 pub(super) struct Contents {
     /// The newest captures, in the order of the file.
     pub(super) captures: VecDeque<Capture>,
@@ -80,7 +77,6 @@ fn private() -> OpenOptions {
     options
 }
 
-/// Reads the newest `keep` captures of the file at `path`.
 pub(super) fn read(path: &Path, keep: usize) -> io::Result<Contents> {
     let mut reader = BufReader::new(File::open(path)?);
     let mut contents = Contents { captures: VecDeque::new(), lines: 0, sound_length: 0 };
@@ -97,7 +93,6 @@ pub(super) fn read(path: &Path, keep: usize) -> io::Result<Contents> {
     Ok(contents)
 }
 
-/// Serialization of bytes as base64 text.
 pub(super) mod base64_text {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;

@@ -24,7 +24,6 @@ use crate::interface;
 const MAX_CONNECTIONS: usize = 64;
 const HEADER_LIMIT: Duration = Duration::from_secs(10);
 
-/// HTTP server that shows the captures of an [`Outbox`].
 #[derive(Debug)]
 pub struct OutboxServer {
     address: SocketAddr,
@@ -33,7 +32,6 @@ pub struct OutboxServer {
 }
 
 impl OutboxServer {
-    /// Starts a server for `outbox` on `port`; 0 means a free port.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<Self> {
         let listener = TcpListener::bind((interface::ip(), port)).await?;
         let address = listener.local_addr()?;
@@ -43,13 +41,11 @@ impl OutboxServer {
         Ok(OutboxServer { address, stop, tasks })
     }
 
-    /// Base URL of the outbox, such as `http://127.0.0.1:8025`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}:{}", interface::host(), self.address.port())
     }
 
-    /// Closes the listener and every connection.
     pub async fn stop(self) {
         self.stop.cancel();
         self.tasks.close();

@@ -1,5 +1,3 @@
-//! Format in which the HTTP API of an outbox shows captures.
-
 use std::collections::BTreeMap;
 
 use base64::Engine;
@@ -10,7 +8,6 @@ use serde::Serialize;
 
 use super::{Capture, Summary};
 
-/// A capture with its parsed message.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CaptureView<'a> {

@@ -1,5 +1,3 @@
-//! Body of a request to send one email, with the checks that Postmark makes.
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
@@ -14,10 +12,8 @@ const LONGEST_SUBJECT: usize = 2_000;
 const MOST_RECIPIENTS: usize = 50;
 /// Limits of `Metadata`: maximum length of a name and of a value in characters, and maximum number of entries.
 const METADATA: (usize, usize, usize) = (20, 80, 10);
-/// Forbidden file extensions of attachments.
 const FORBIDDEN: &[&str] = &["exe", "bat", "com", "scr", "vbs", "js", "msi", "dll", "jar", "ps1"];
 
-/// The email in a request.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 pub(super) struct Email {
@@ -61,7 +57,6 @@ struct Attachment {
     _content_id: Option<String>,
 }
 
-/// Status, error code and message for a refused email.
 pub(super) struct Problem {
     pub(super) status: u16,
     pub(super) code: u32,
@@ -81,7 +76,6 @@ impl Email {
         }
     }
 
-    /// All recipients: those of `To` first, then those of `Cc` and `Bcc`.
     pub(super) fn recipients(&self) -> Vec<String> {
         let lists = [Some(&self.to), self.cc.as_ref(), self.bcc.as_ref()].into_iter().flatten();
         lists.flat_map(|list| list.split(',')).map(|one| address(one).to_owned()).collect()

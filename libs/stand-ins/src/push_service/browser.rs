@@ -19,7 +19,6 @@ const UNCOMPRESSED: u8 = 4;
 const SMALLEST_RECORD: u32 = 18;
 const TAG: usize = 16;
 
-/// A browser's subscription, with its private keys.
 pub struct Browser {
     endpoint: String,
     key: PrivateKey,
@@ -27,7 +26,6 @@ pub struct Browser {
     auth: [u8; 16],
 }
 
-/// Reason why a message cannot be decrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecryptionError(pub(super) &'static str);
 
@@ -55,7 +53,6 @@ impl Browser {
         Ok(Browser { endpoint, key, public_key, auth })
     }
 
-    /// URL to which messages for the browser are posted.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
@@ -84,7 +81,6 @@ impl Browser {
         Ok(bytes.map_err(|Unspecified| anyhow!("the key cannot be exported"))?.as_ref().to_vec())
     }
 
-    /// Authentication secret that the browser shares with senders.
     #[must_use]
     pub fn auth(&self) -> &[u8] {
         &self.auth

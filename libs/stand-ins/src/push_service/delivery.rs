@@ -49,7 +49,6 @@ impl Delivery {
         Ok(Delivery { authorization, ttl, urgency: urgency.to_owned(), topic: topic.map(str::to_owned) })
     }
 
-    /// Creates a message that waits for the browser, with the decrypted payload `message`.
     pub(super) fn waiting(&self, message: Vec<u8>) -> WaitingMessage {
         WaitingMessage { ttl: self.ttl, urgency: self.urgency.clone(), topic: self.topic.clone(), message }
     }

@@ -1,12 +1,9 @@
-//! Refusal of a message by the push service.
-
 use hyper::Response;
 use hyper::body::Bytes;
 use serde_json::json;
 
 use crate::http::json;
 
-/// Status and reason with which the push service refuses a message.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) status: u16,

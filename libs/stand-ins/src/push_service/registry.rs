@@ -1,5 +1,3 @@
-//! Browsers that have subscribed, and the messages that wait for them.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,12 +10,10 @@ use super::ENDPOINTS;
 use super::browser::Browser;
 use super::refused::Refusal;
 
-/// Maximum number of subscriptions.
 const MAX_BROWSERS: usize = 100_000;
 /// Maximum number of messages that wait for one browser. A further message replaces the oldest one.
 const MAX_WAITING: usize = 100;
 
-/// A message that waits for its browser.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingMessage {
     /// Time to live, in seconds.

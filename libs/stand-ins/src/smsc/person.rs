@@ -1,5 +1,3 @@
-//! Messages that people send to a client through the message centre.
-
 use rusmpp::Pdu;
 use rusmpp::pdus::{DataSm, DeliverSm};
 use rusmpp::tlvs::{MessageDeliveryRequestTlvValue, MessageSubmissionRequestTlvValue};
@@ -17,12 +15,10 @@ pub enum Carrier {
     DataSm,
 }
 
-/// A message from a person.
 #[derive(Clone, Debug)]
 pub struct PersonMessage {
     /// source_addr, as it is.
     pub from: String,
-    /// source_addr_ton.
     pub ton: u8,
     pub esm_class: u8,
     pub data_coding: u8,
@@ -44,14 +40,12 @@ impl PersonMessage {
         }
     }
 
-    /// Replaces the sender, as it is in source_addr.
     #[must_use]
     pub fn from(mut self, source: &str) -> PersonMessage {
         source.clone_into(&mut self.from);
         self
     }
 
-    /// Encodes the text in UCS-2.
     #[must_use]
     pub fn in_ucs2(from: &str, text: &str) -> PersonMessage {
         let octets: Vec<u8> = text.encode_utf16().flat_map(u16::to_be_bytes).collect();

@@ -7,7 +7,6 @@ use rusmpp::values::{EsmClass, MessageState, Npi, Ton};
 
 use super::Accepted;
 
-/// Value of esm_class for a receipt.
 const RECEIPT: u8 = 0x04;
 const STATES: [&str; 10] = [
     "SCHEDULED",
@@ -22,7 +21,6 @@ const STATES: [&str; 10] = [
     "SKIPPED",
 ];
 
-/// Format of a receipt: the message id and the state are in its text, in its parameters, or in both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptForm {
     /// Only the text (appendix B).
@@ -36,11 +34,8 @@ pub enum ReceiptForm {
 /// Spelling of message ids in receipts. The ids in answers are 12 hexadecimal digits in lower case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiptIds {
-    /// As in the answer.
     Same,
-    /// In upper case.
     Upper,
-    /// With zeros before it.
     Zeros,
     /// The number in decimal notation, with a zero before it.
     Decimal,
@@ -63,7 +58,6 @@ impl ReceiptIds {
     }
 }
 
-/// A receipt that no client has confirmed yet.
 #[derive(Clone)]
 pub(super) struct Receipt {
     message_id: String,

@@ -1,11 +1,9 @@
-//! Rules with which a test makes a message centre answer wrongly, late or not at all.
-
 use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
 use crate::script::{self, Protocol};
 
-/// SMPP. A rule selects a stage, and parts of messages by their number and recipient.
+/// A rule selects a stage, and parts of messages by their number and recipient.
 #[derive(Clone, Copy, Debug)]
 pub enum Smpp {}
 
@@ -25,18 +23,13 @@ const WRONG_LENGTH: u32 = 0x01;
 /// ESME_RINVSRCADR: the sender is invalid.
 const WRONG_SENDER: u32 = 0x0a;
 
-/// Stages of a session at which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// A bind was received.
     Bind,
-    /// A submit_sm was received.
     Submit,
-    /// An enquire_link was received.
     EnquireLink,
 }
 
-/// Reaction that replaces the normal reaction to a PDU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Answers with this command_status.
@@ -51,7 +44,7 @@ pub enum Reaction {
     Stall,
 }
 
-/// Condition of a rule; a member that is None allows everything.
+/// A member that is None allows everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     stage: Option<Stage>,
@@ -87,7 +80,6 @@ impl Protocol for Smpp {
 }
 
 impl Rule {
-    /// Creates a rule that reacts once, to the next PDU at `stage`.
     #[must_use]
     pub fn new(stage: Stage, reaction: Reaction) -> Self {
         Rule::once(Filter { stage: Some(stage), ..Filter::default() }, reaction)
@@ -100,7 +92,6 @@ impl Rule {
         Rule::always(Filter { stage: Some(Stage::Submit), to: None, part: Some(1) }, faults)
     }
 
-    /// Creates a rule that answers the next submission with this command_status.
     #[must_use]
     pub fn status(status: u32) -> Self {
         Rule::new(Stage::Submit, Reaction::Status(status))

@@ -1,5 +1,3 @@
-//! One connection of a client to the message centre.
-
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +40,6 @@ const BOUND_WITHIN: Duration = Duration::from_secs(60);
 const SILENT_AT_MOST: Duration = Duration::from_secs(10);
 /// Maximum number of unconfirmed receipts per session.
 const RECEIPTS: usize = 10;
-/// Delay before a receipt that the client refused is sent again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 struct Session<'a, S> {
@@ -58,7 +55,6 @@ struct Session<'a, S> {
 /// True if the session continues after a command, false if it ends.
 type Next = io::Result<bool>;
 
-/// Serves a client until one side ends the session.
 pub(super) async fn serve<S: AsyncRead + AsyncWrite + Unpin>(stream: S, centre: &Smsc) -> io::Result<()> {
     let mut session = Session {
         framed: Framed::new(stream, CommandCodec::new().with_max_length(128 * 1024)),

@@ -1,5 +1,3 @@
-//! Decodes and checks submissions to the message centre.
-
 use domain::sms::gsm7;
 use rusmpp::pdus::SubmitSm;
 use rusmpp::tlvs::TlvValue;
@@ -19,7 +17,6 @@ const SEPTETS: (usize, usize) = (160, 153);
 /// Maximum length of a UCS-2 text in octets: without a user data header, and with one.
 const UCS2_OCTETS: (usize, usize) = (140, 134);
 
-/// One part of a message, or a whole message.
 pub(super) struct Part {
     pub(super) from: String,
     pub(super) to: String,

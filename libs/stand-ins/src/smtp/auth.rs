@@ -10,7 +10,6 @@ use super::script::Stage;
 use super::session::{COMMAND_LINE, Next, Session};
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// Lists the AUTH mechanisms that the server offers. If there are any, clients must log in before they send.
     pub(super) fn mechanisms(&self) -> Vec<&'static str> {
         let (settings, token) = (&self.server.settings, self.server.token());
         let is_there = |mechanism: &&&str| match **mechanism {

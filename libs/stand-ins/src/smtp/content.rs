@@ -21,7 +21,6 @@ const ONCE: [&str; 15] = [
     "x-smtpapi",
 ];
 
-/// Content between DATA and the final dot.
 pub(super) struct Content {
     /// Lines received so far, without dot-stuffing.
     pub(super) lines: Vec<u8>,
@@ -95,7 +94,6 @@ impl Content {
         is_repeated.then_some("5.6.0 a header that may occur once is repeated")
     }
 
-    /// Returns the reply that refuses the content, or None if the content is valid.
     pub(super) fn refusal(&self, utf8: bool) -> Option<String> {
         match self.flaw {
             None if !utf8 && self.raw_headers => Some("554 5.6.9 headers beyond ASCII".to_owned()),

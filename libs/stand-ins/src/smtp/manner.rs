@@ -1,6 +1,3 @@
-//! Manners of mail servers: shapes and texts of replies that a client must understand.
-
-/// Way in which the server writes its replies and answers EHLO.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
     #[default]
@@ -34,7 +31,7 @@ pub enum Manner {
 }
 
 impl Manner {
-    /// Writes a reply: one or more lines, separated by CRLF, without the last line end.
+    /// Writes a reply of lines that are separated by CRLF, without the last line end.
     pub(super) fn write(self, reply: &str, out: &mut Vec<u8>) {
         for line in reply.split("\r\n") {
             self.write_line(line, out);

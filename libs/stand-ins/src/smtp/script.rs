@@ -1,19 +1,15 @@
-//! Rules with which a test makes a mail server answer wrongly, late or not at all.
-
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
 use crate::script::{self, Protocol};
 
-/// SMTP. A rule selects a stage, and emails by their recipients.
 #[derive(Clone, Copy, Debug)]
 pub enum Smtp {}
 
 pub type Rule = script::Rule<Smtp>;
 pub(super) type Script = script::Script<Smtp>;
 
-/// Stages of an SMTP session at which a rule can apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A connection was opened, before the greeting.
@@ -22,11 +18,8 @@ pub enum Stage {
     Hello,
     /// `STARTTLS` was received. If the rule's answer begins with 220, TLS starts after it.
     StartTls,
-    /// `AUTH` was received.
     Auth,
-    /// `MAIL` was received.
     Mail,
-    /// `RCPT` was received.
     Rcpt,
     /// `DATA` was received, before the answer 354.
     Data,
@@ -36,7 +29,6 @@ pub enum Stage {
     Dot,
 }
 
-/// Reaction that replaces the normal reaction at a stage.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// Sends this reply, such as `450 4.2.0 later`. The connection stays usable, except after a 421.
@@ -50,14 +42,13 @@ pub enum Reaction {
     Stall,
 }
 
-/// Condition of a rule; a member that is None allows everything.
+/// A member that is None allows everything.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     stage: Option<Stage>,
     to: Option<String>,
 }
 
-/// State of a rule that lets faults choose.
 #[derive(Clone, Debug)]
 pub struct Chance {
     faults: Arc<Faults>,
@@ -82,7 +73,6 @@ impl Protocol for Smtp {
 }
 
 impl Rule {
-    /// Creates a rule that answers `stage` with `text` once.
     pub fn answer(stage: Stage, text: impl Into<String>) -> Self {
         Rule::at(stage, Reaction::Answer(text.into()))
     }
@@ -92,21 +82,17 @@ impl Rule {
         Rule::at(stage, Reaction::Raw(octets.into()))
     }
 
-    /// Creates a rule that closes the connection at `stage` once.
     #[must_use]
     pub fn cut(stage: Stage) -> Self {
         Rule::at(stage, Reaction::Cut)
     }
 
-    /// Creates a rule that stops answering at `stage` once.
     #[must_use]
     pub fn stall(stage: Stage) -> Self {
         Rule::at(stage, Reaction::Stall)
     }
 
-    /// Creates a rule that lets `faults` choose the fault of every recipient, until the stand-in stops. The replies to
-    /// RCPT are 450 4.2.0 (temporary), 452 4.3.1 (busy), 550 5.1.1 (gone), 554 5.6.0 (refused) and 535 5.7.8 (problem
-    /// with the account). A provider that is down answers 421.
+    /// Lets `faults` choose the fault of every recipient, until the stand-in stops.
     #[must_use]
     pub fn by_chance(faults: Arc<Faults>) -> Self {
         Rule::always(Filter::default(), Chance { faults, cut_after: HashSet::new() })

@@ -1,5 +1,3 @@
-//! One session of the mail server with a client.
-
 use std::io;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
@@ -24,7 +22,6 @@ pub(super) const COMMAND_LINE: usize = 12_288;
 const CONTENT_LINE: usize = 1_000;
 const MAX_RECIPIENTS: usize = 100;
 
-/// Next step of a session after a command.
 pub(super) enum Next {
     Command,
     /// Send the pending replies, then start TLS.
@@ -52,10 +49,8 @@ pub(super) struct Session<'a, S> {
     utf8: bool,
 }
 
-/// State of the connection when a session starts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SessionStart {
-    /// A new connection that does not need STARTTLS. The server sends a greeting.
     Greeting,
     /// A new connection that needs STARTTLS. The server sends a greeting.
     InTheClear,
@@ -336,7 +331,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 }
 
-/// Splits `FROM:<path> parameters` into the path and the parameters.
 fn path<'a>(text: &'a str, keyword: &str) -> Option<(&'a str, &'a str)> {
     let (head, tail) = text.split_at_checked(keyword.len())?;
     let inside = tail.trim_start().strip_prefix('<')?;

@@ -1,5 +1,3 @@
-//! Reads lines and sends replies, with limits on line length and idle time.
-
 use std::io;
 use std::time::Duration;
 
@@ -8,12 +6,10 @@ use tokio::time::timeout;
 
 use super::manner::Manner;
 
-/// Defect of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flaw {
     /// An LF without a CR before it. Such an LF does not end a line (RFC 5321 section 2.3.8).
     BareLf,
-    /// A CR without an LF after it.
     BareCr,
     /// The line is longer than allowed. The rest was dropped.
     TooLong,
@@ -29,7 +25,6 @@ impl Flaw {
     }
 }
 
-/// Server side of a connection.
 pub(super) struct Wire<S> {
     stream: BufReader<S>,
     replies: Vec<u8>,
@@ -43,7 +38,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new(), manner }
     }
 
-    /// Last line that was read, without its CRLF.
     pub(super) fn last_line(&self) -> &[u8] {
         &self.line
     }
@@ -90,7 +84,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         self.manner.write(text, &mut self.replies);
     }
 
-    /// Adds octets to the pending replies as they are, without a line end.
     pub(super) fn reply_raw(&mut self, octets: &[u8]) {
         self.replies.extend_from_slice(octets);
     }
@@ -117,7 +110,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// Sends the pending replies, and closes the connection.
     pub(super) async fn close(mut self) -> io::Result<()> {
         self.flush().await?;
         timeout(self.idle, self.stream.shutdown()).await?

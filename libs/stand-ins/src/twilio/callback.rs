@@ -1,5 +1,3 @@
-//! Signed status callbacks of the stand-in for Twilio.
-
 use std::io;
 use std::time::Duration;
 
@@ -19,7 +17,6 @@ use super::form;
 const QUEUE: usize = 10_000;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Fields of a callback, and the URL to post them to.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) url: String,
@@ -48,7 +45,6 @@ impl Callbacks {
     }
 }
 
-/// Converts the fields of a callback to owned texts.
 #[must_use]
 pub fn params(given: &[(&str, &str)]) -> Vec<(String, String)> {
     given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
@@ -69,7 +65,6 @@ pub fn signature(auth_token: &str, url: &str, params: &[(String, String)]) -> St
     STANDARD.encode(hmac::sign(&key, text.as_bytes()))
 }
 
-/// Posts a callback over plain HTTP, and returns the status of the answer.
 pub(super) async fn post(url: &str, params: &[(String, String)], signature: &str) -> io::Result<u16> {
     let request = Request::post(url)
         .header("content-type", "application/x-www-form-urlencoded")

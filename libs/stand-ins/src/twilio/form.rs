@@ -2,7 +2,6 @@
 
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// Fields of a form, in the order in which the form contains them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Form(Vec<(String, String)>);
 
@@ -18,13 +17,11 @@ impl Form {
         fields.collect::<Option<Vec<_>>>().map(Form)
     }
 
-    /// Value of a field, if it exists.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// Encodes fields as the body of a request.
 pub(crate) fn write(fields: &[(String, String)]) -> String {
     let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let pairs: Vec<_> =

@@ -1,6 +1,3 @@
-//! Random ids.
-
-/// Returns `BYTES` random bytes as hexadecimal digits.
 pub(crate) fn hex<const BYTES: usize>() -> String {
     let mut random = [0; BYTES];
     // If no random numbers are available, all ids are equal, which makes tests fail.
