@@ -1,5 +1,5 @@
-//! Back-pressure from nearly full streams. If a stream has little room left, sends and timers that would add messages to it have
-//! to wait: sends stay in the log, timers in the database. The remaining room is kept for outcomes and erasures.
+//! Back-pressure from nearly full streams: sends stay in the log and timers in the database, so that the remaining room is kept for
+//! outcomes and erasures.
 
 use domain::{Lane, StreamName};
 use event_log::EventLog;
@@ -8,7 +8,7 @@ use service_kit::fullness::{DISPATCHER_STOPS, SENDS_STOP};
 use service_kit::metrics::DISPATCH_PAUSED;
 use service_kit::{Context, Fullness};
 
-/// Fill of a send stream, as a fraction, from which on no timer is published to it, not even one that continues an accepted send.
+/// Fill of a send stream, as a fraction, at which even timers that continue an accepted send are no longer published.
 const CRAMMED: f64 = 0.99;
 /// Fraction of the store that jobs, inbox events and outcomes may occupy although sends have filled the rest. Planning sends is
 /// the only way to make room then.
@@ -21,23 +21,19 @@ pub(crate) struct Backpressure {
 }
 
 impl Backpressure {
-    /// Creates a state in which every stream has room.
     pub(crate) fn new(partitions: u32) -> Backpressure {
         Backpressure { fullness: Fullness::new(DISPATCHER_STOPS, StreamName::all(partitions)) }
     }
 
-    /// Reads the fill of every stream once.
     pub(crate) async fn refresh(&self, log: &EventLog) {
         self.fullness.refresh(log).await;
     }
 
-    /// Reads the fill of every stream each second until the process stops.
     pub(crate) async fn follow(self, context: Context) -> anyhow::Result<()> {
         self.fullness.follow_until(context.tasks.token().clone(), context.log.clone()).await
     }
 
-    /// Returns a nearly full stream to which planned sends of the lane add messages, if there is one. The lane's own send
-    /// stream does not count, because only planning makes room there.
+    /// Ignores the lane's own send stream, because only planning makes room there.
     pub(crate) fn full_stream_for(&self, lane: Lane) -> Option<StreamName> {
         let added_to = |stream: &StreamName| is_added_to(*stream, lane);
         let missing = if self.is_filled_by_sends() {
@@ -49,9 +45,9 @@ impl Backpressure {
         missing
     }
 
-    /// Returns the streams to which no due timer is published now. The outcome stream always accepts timers. A send stream
-    /// accepts timers until its fill reaches [`CRAMMED`]. The gateway may fill it to 90 %, and the timers that continue accepted
-    /// sends must still fit. If the store is full of sends, timers with further sends wait until some sends are planned.
+    /// Excludes the outcome stream, which always accepts timers. A send stream accepts timers until [`CRAMMED`]: the gateway may fill it to
+    /// 90 %, and the timers that continue accepted sends must still fit. If the store is full of sends, timers with further sends wait
+    /// until some sends are planned.
     pub(crate) fn closed_to_timers(&self) -> Vec<StreamName> {
         let is_send = |stream: &StreamName| matches!(stream, StreamName::Send(_));
         let sends = if self.fullness.store().fill() >= SENDS_STOP { 0.0 } else { CRAMMED };
@@ -59,13 +55,11 @@ impl Backpressure {
         self.fullness.full().filter(|&stream| is_closable(stream)).chain(crammed).collect()
     }
 
-    /// Returns the streams whose fill is at least `share`; all streams if the fill of the store is.
     pub(crate) fn crowded(&self, share: f64) -> impl Iterator<Item = StreamName> {
         let share = if self.fullness.store().fill() >= share { 0.0 } else { share };
         self.fullness.above(share)
     }
 
-    /// Returns true if everything but sends occupies less than a tenth of the store.
     fn is_filled_by_sends(&self) -> bool {
         let work = self.fullness.bytes(|stream| !matches!(stream, StreamName::Send(_)));
         self.fullness.store().limit.is_some_and(|limit| work < limit / WORK_SHARE)

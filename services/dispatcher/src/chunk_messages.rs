@@ -1,5 +1,3 @@
-//! Messages that the frozen plan of a chunk requires: inbox events, jobs, and the event `SendPlanned`.
-
 use std::collections::{HashMap, HashSet};
 
 use domain::content::{Content, Object};
@@ -22,7 +20,6 @@ use crate::inbox_events::InboxEvents;
 /// Size of the gathered messages, in bytes, at which they are published.
 const SLICE: usize = 8 * 1024 * 1024;
 
-/// A chunk with its frozen plan, and everything that is needed to write the messages.
 pub(crate) struct FrozenChunk<'a> {
     pub(crate) planned: &'a PlannedChunk,
     pub(crate) facts: &'a Facts,
@@ -31,22 +28,17 @@ pub(crate) struct FrozenChunk<'a> {
     pub(crate) now: Timestamp,
 }
 
-/// Messages of chunks, gathered until they are published together.
 #[derive(Default)]
 pub(crate) struct MessageBuffer {
     pub(crate) messages: Vec<NewEvent>,
-    /// Events that add inbox items, with their partitions.
     pub(crate) inbox: Vec<(u32, Envelope)>,
     pub(crate) failures: Vec<RenderFailure>,
     size: usize,
 }
 
-/// State of a chunk whose messages are being written.
 #[derive(Default)]
 pub(crate) struct Progress {
-    /// Index of the next decision to write.
     next: usize,
-    /// Channels whose content could not be rendered, by index of the recipient.
     unrendered: HashMap<u32, HashSet<Channel>>,
 }
 
@@ -62,8 +54,8 @@ impl FrozenChunk<'_> {
         &self.planned.chunk
     }
 
-    /// Renders the remaining decisions and adds their messages to `buffer`, until `buffer` is full. Returns true if decisions
-    /// remain. Render failures and oversized content are collected in `buffer.failures`.
+    /// Fills `buffer` up to its limit, and returns true if decisions remain. Render failures and oversized content are collected in
+    /// `buffer.failures`.
     pub(crate) fn render_messages(
         &self,
         progress: &mut Progress,
@@ -182,8 +174,7 @@ impl FrozenChunk<'_> {
         self.message_with_stable_id(StreamName::Outcome, name, Event::ChunkPlanned(planned))
     }
 
-    /// Writes the outcome event of a delivery that ended without a job. A worker that publishes the same outcome uses the same
-    /// id.
+    /// Uses the same id as a worker that publishes the same outcome.
     pub(crate) fn outcome_message(&self, ended: DeliveryState) -> Result<NewEvent, serde_json::Error> {
         let DeliveryState { delivery, user, channel, status, reason, attempt, provider, .. } = ended;
         let settled =
@@ -192,14 +183,12 @@ impl FrozenChunk<'_> {
         self.message(StreamName::Outcome, name, id, Event::DeliverySettled(settled))
     }
 
-    /// Returns true if the delivery belongs to this chunk's send.
     pub(crate) fn is_of_send(&self, delivery: &DeliveryState) -> bool {
         (self.chunk().app, self.chunk().send_id) == (delivery.app, delivery.send_id)
     }
 
-    /// Writes the message that asks a dispatcher to plan the next chunk. `expansion` contains its recipients, unless the send names
-    /// them. Publish the message only when all other messages of this chunk are in the log. After the last chunk is published, the body
-    /// of the send is deleted, and earlier chunks can no longer be written.
+    /// Writes the message that asks a dispatcher to plan the next chunk. Publish it only when all other messages of this chunk are in the
+    /// log: after the last chunk is published, the body of the send is deleted, and earlier chunks can no longer be written.
     pub(crate) fn next_chunk_message(
         &self,
         expansion: Option<Expansion>,
@@ -212,7 +201,7 @@ impl FrozenChunk<'_> {
         self.message_with_stable_id(StreamName::Send(lane), name, event)
     }
 
-    /// Writes a message with an id derived from `name`. If the chunk is written again, its messages get the same ids.
+    /// Derives the id from `name`: if the chunk is written again, its messages get the same ids.
     fn message_with_stable_id(
         &self,
         stream: StreamName,

@@ -1,5 +1,3 @@
-//! The templates of recent sends, compiled.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +7,7 @@ use planning::Template;
 use store::control::template::TemplateVersion;
 use store::sends::planned_chunk::PlannedChunk;
 
-/// Maximum number of cached templates. The cache is cleared when it is full.
+/// Number of templates at which the cache is cleared.
 const MAX_COMPILED: usize = 1_000;
 
 type Key = (AppId, TemplateId, i32);
@@ -18,22 +16,19 @@ fn key(app: AppId, version: &TemplateVersion) -> Key {
     (app, version.id, version.version)
 }
 
-/// Compiled templates by their id and version.
 #[derive(Default)]
 pub(crate) struct CompiledTemplates(Mutex<HashMap<Key, Arc<Template>>>);
 
-/// The templates of chunks that are planned together, without those that cannot be compiled.
 pub(crate) struct ChunkTemplates(HashMap<Key, Option<Arc<Template>>>);
 
 impl ChunkTemplates {
-    /// Returns the template of a chunk. None if its send names no template, or if the template cannot be compiled.
+    /// Returns None if the send names no template, or if the template cannot be compiled.
     pub(crate) fn of(&self, planned: &PlannedChunk) -> Option<&Template> {
         self.0.get(&key(planned.chunk.app, planned.template.as_ref()?))?.as_deref()
     }
 }
 
 impl CompiledTemplates {
-    /// Compiles the templates of chunks.
     pub(crate) fn of(&self, chunks: &[PlannedChunk]) -> ChunkTemplates {
         let mut templates = HashMap::new();
         for PlannedChunk { chunk, template, .. } in chunks {

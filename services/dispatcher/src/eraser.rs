@@ -6,12 +6,11 @@ use service_kit::Context;
 
 use crate::janitor::is_anything_ahead;
 
-/// Interval at which the eraser looks for erased users.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Delay before the next pass over a user whose data cannot be deleted completely yet.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Deletes the remaining data of erased users until the process stops. Several dispatchers share the work.
+/// Several dispatchers share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -32,7 +31,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Makes one pass over some of the erased users. Returns true if there was a user to process.
+/// Returns true if there was a user to process.
 async fn round(context: &Context) -> anyhow::Result<bool> {
     let pass = context.store.erasure().take_erased().await?;
     if pass.is_empty() {

@@ -1,5 +1,3 @@
-//! Chunks whose recipients are subscribers of the send's topics.
-
 use domain::send::{Recipient, TRANSACTIONAL_RECIPIENTS};
 use domain::{Expansion, Lane};
 use planning::no_further_subscribers;
@@ -7,8 +5,7 @@ use store::Store;
 
 use crate::chunk_messages::FrozenChunk;
 
-/// Finds the subscribers for the next chunk of the send; None if the send lists the recipients of that chunk. A cancelled send ends with
-/// a chunk without recipients.
+/// Returns None if the send lists the recipients of that chunk. A cancelled send ends with a chunk without recipients.
 pub(crate) async fn next_expansion(
     store: &Store,
     frozen: &FrozenChunk<'_>,
@@ -23,8 +20,7 @@ pub(crate) async fn next_expansion(
 }
 
 impl FrozenChunk<'_> {
-    /// Returns the lane of the next chunk. Many subscribers, and all further ones, are in the bulk lane, so that they do not delay other
-    /// sends.
+    /// Puts many subscribers, and all further ones, in the bulk lane, so that they do not delay other sends.
     pub(crate) fn lane_of_next(&self, expansion: Option<&Expansion>) -> Lane {
         let is_large = |expansion: &Expansion| {
             expansion.recipients.len() > TRANSACTIONAL_RECIPIENTS || !expansion.is_last
@@ -32,7 +28,6 @@ impl FrozenChunk<'_> {
         if expansion.is_some_and(is_large) { Lane::Bulk } else { self.chunk().send.lane }
     }
 
-    /// Returns the expansion of the chunk without the identifiers of subscribers who were erased before the chunk was planned.
     pub(crate) fn expansion_without_erased(&self) -> Option<Expansion> {
         let mut expansion = self.chunk().expansion.as_deref().cloned()?;
         for (recipient, (_, decision)) in expansion.recipients.iter_mut().zip(&self.planned.decisions) {
@@ -43,7 +38,6 @@ impl FrozenChunk<'_> {
         Some(expansion)
     }
 
-    /// Returns true if the recipients of the next chunk are subscribers of the send's topics.
     fn expands_next(&self) -> bool {
         !self.chunk().is_last() && self.chunk().chunk as usize + 1 >= self.chunk().send.chunks()
     }

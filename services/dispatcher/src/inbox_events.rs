@@ -1,4 +1,4 @@
-//! Inbox items of a chunk, gathered into as few events as the size limit allows, and the messages with these events.
+//! Inbox items of a chunk, gathered into as few events as the size limit allows.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -10,20 +10,18 @@ use domain::{CategoryId, Envelope, Event, StreamName, Timestamp, UserNumber};
 use planning::{TemplateError, item_size};
 use service_kit::append::NewEvent;
 
-/// Maximum size of an event in bytes. With its envelope, such an event fits into the broker's limit of 1 MiB.
+/// Size in bytes. With its envelope, such an event fits into the broker's limit of 1 MiB.
 const MAX_EVENT: usize = 768 * 1024;
-/// Maximum number of items of a message.
 #[expect(clippy::cast_possible_truncation, reason = "512")]
 const MAX_ITEMS: usize = RECIPIENTS_PER_EVENT as usize;
 /// Bytes reserved for one recipient in an event.
 const RECIPIENT_SIZE: usize = 32;
 
-/// The inbox items of one chunk, by partition.
 pub(crate) struct InboxEvents {
     created_at: Timestamp,
     category_id: Option<CategoryId>,
     partitions: BTreeMap<u32, Vec<OpenEvent>>,
-    /// Approximate size of all events in bytes.
+    /// Approximate size in bytes.
     size: usize,
 }
 
@@ -37,8 +35,7 @@ impl InboxEvents {
         InboxEvents { created_at, category_id, partitions: BTreeMap::new(), size: 0 }
     }
 
-    /// Adds an item. If the last event already contains the same content, the content is not repeated. Fails if the content is
-    /// too large for any event.
+    /// Fails if the content is too large for any event.
     pub(crate) fn add(
         &mut self,
         partition: u32,
@@ -85,7 +82,6 @@ impl InboxEvents {
     }
 }
 
-/// Encodes the events of several chunks, with their partitions. The events of a partition share messages.
 pub(crate) fn encode(events: Vec<(u32, Envelope)>) -> Result<Vec<NewEvent>, serde_json::Error> {
     let mut messages = Vec::new();
     let mut open: BTreeMap<u32, OpenMessage> = BTreeMap::new();
@@ -110,7 +106,6 @@ pub(crate) fn encode(events: Vec<(u32, Envelope)>) -> Result<Vec<NewEvent>, serd
     Ok(messages)
 }
 
-/// Events of one partition for one message.
 #[derive(Default)]
 struct OpenMessage {
     events: Vec<NewEvent>,

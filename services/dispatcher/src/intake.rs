@@ -1,4 +1,4 @@
-//! Intake of accepted sends: fetches their messages and reads them into chunks.
+//! Fetches the messages of accepted sends, and reads them into chunks.
 
 mod batch;
 mod throttle;
@@ -27,31 +27,23 @@ use crate::planner::Planner;
 
 /// Durable name of the dispatcher's consumers.
 pub const DURABLE: &str = "dispatcher";
-/// Maximum number of messages per batch.
 const BATCH: usize = 200;
-/// Number of recipients at which a batch of transactional sends is full.
 const BATCH_RECIPIENTS: usize = 2_000;
-/// Number of recipients at which a batch of bulk sends is full. It is lower, because inbox items of transactional sends wait
-/// behind the items of bulk sends.
+/// Lower than for transactional sends, whose inbox items wait behind the items of bulk sends.
 const BULK_BATCH_RECIPIENTS: usize = 1_000;
-/// Size in memory, in bytes, at which a batch is full. A chunk counts with the size of its whole send: the message for a later
-/// chunk is short, but planning the chunk loads the send.
+/// Size in memory, in bytes. A chunk counts with its whole send, which planning loads even for the short message of a later chunk.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
 /// Maximum number of chunks of a lane that wait for locks outside of a batch. Each has its own database connection.
 const ALONE: usize = 4;
-/// Maximum number of chunks of one app in a lane that wait for locks outside of a batch.
 const ALONE_OF_APP: usize = 2;
 
-/// Action that a message requires.
 enum MessageAction {
-    /// Plan this chunk. The number is the approximate size of its send in memory, in bytes.
+    /// Chunk, and approximate size of its send in memory, in bytes.
     Plan(Chunk, usize),
-    /// Keep this send until it is due.
     Schedule(Chunk),
-    /// Do nothing: all chunks of the send have been dispatched.
     Nothing,
-    /// Retry the message later: the send is missing from the database, or cannot be read.
+    /// The send is missing from the database, or cannot be read.
     Later,
 }
 
@@ -61,17 +53,15 @@ struct Intake {
     work_stream: WorkStream,
     throttle: Throttle,
     planner: Planner,
-    /// Slots for chunks that wait for a lock outside of a batch.
     alone: Slots,
-    /// Number of recipients of the largest recent chunk. It halves with each batch of smaller chunks.
+    /// Number of recipients. It halves with each batch of smaller chunks.
     largest_chunk: usize,
-    /// Number of recipients of the largest recent batch. It halves with each smaller batch.
+    /// Number of recipients. It halves with each smaller batch.
     largest_batch: usize,
-    /// Number of events of the largest recent message. It halves with each smaller message.
+    /// Number of events. It halves with each smaller message.
     largest_bundle: usize,
 }
 
-/// Dispatches the sends of one lane until the process stops.
 pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane) -> anyhow::Result<()> {
     let settings = ConsumerSettings { ack_wait: context.config.delivery.ack_wait, max_ack_pending: 2_000 };
     let consumer = context.consumer(StreamName::Send(lane), DURABLE, settings).await?;
@@ -107,8 +97,8 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
 }
 
 impl Intake {
-    /// Returns the number of messages to fetch at once, estimated from the number of events in recent messages. For the bulk lane,
-    /// that is about one batch, estimated from the size of recent chunks too, so that few messages have to be returned.
+    /// Estimates from the number of events in recent messages; for the bulk lane also from the size of recent chunks, so that few messages
+    /// have to be returned.
     fn fetch_size(&self) -> usize {
         let sends = match self.lane {
             Lane::Transactional => BATCH,
@@ -124,15 +114,13 @@ impl Intake {
         }
     }
 
-    /// Returns unprocessed messages to the log, so that another dispatcher can fetch them at once.
     async fn return_all(&self, messages: &[DeliveredMessage]) {
         for delivered in messages {
             self.work_stream.return_now(delivered).await;
         }
     }
 
-    /// Plans the fetched messages batch by batch. After a full batch of bulk sends, returns the remaining messages to the log,
-    /// because the lag of the inboxes must be checked again. Does the same if the process is stopping.
+    /// Returns the rest to the log after a full batch of bulk sends, because the lag of the inboxes must be checked again.
     async fn handle(&mut self, messages: Vec<DeliveredMessage>) {
         let mut messages = messages.into_iter();
         let mut batch = ChunkBatch::default();
@@ -162,8 +150,7 @@ impl Intake {
         self.plan_batch(batch.chunks).await;
     }
 
-    /// Reads a decoded message, and returns its chunk if the chunk is to be planned now. Otherwise handles the message completely
-    /// and returns None.
+    /// Handles the message completely and returns None if its chunk is not to be planned now.
     async fn chunk_to_plan(&self, delivered: DeliveredMessage, envelope: Envelope) -> Option<FetchedChunk> {
         let app = envelope.app;
         let send_id = envelope.send_id;
@@ -194,7 +181,6 @@ impl Intake {
         None
     }
 
-    /// Determines the action that a message requires. `size` is the approximate size of the message in memory, in bytes.
     async fn read(&self, envelope: Envelope, size: usize) -> Result<MessageAction, String> {
         let app = envelope.app;
         let accepted_at = envelope.at;
@@ -247,8 +233,7 @@ impl Intake {
         }
     }
 
-    /// Stores a scheduled send and sets a timer for its `sendAt`. Returns false if no timer is needed because the first chunk is
-    /// already frozen.
+    /// Returns false if no timer is needed because the first chunk is already frozen.
     async fn schedule(&self, chunk: &Chunk) -> Result<bool, PlanError> {
         let Some(due_at) = chunk.send.send_at else {
             return Ok(false);

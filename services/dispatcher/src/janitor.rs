@@ -1,6 +1,4 @@
-//! Removal of data that is no longer needed. In the log, these are messages that every reader has read and that are older than
-//! the retention. In the database, these are marks of processed messages, expired idempotency keys, messages whose receipts never
-//! arrived, and attachments of finished sends.
+//! Removal of data that is no longer needed. A message of the log is removed only if every reader has read it.
 
 use std::time::Duration;
 
@@ -14,24 +12,21 @@ use store::webhooks::WEBHOOKS;
 use crate::backpressure::Backpressure;
 use crate::intake::DURABLE;
 
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Interval at which the fill of the streams is checked.
 const CROWDED_PAUSE: Duration = Duration::from_secs(1);
-/// Fill of a stream or of the store at which the janitor starts to remove messages before the end of their retention. It removes only messages
-/// that every reader has read, and stops when the fill is down to [`ROOMY`].
+/// Fill of a stream or of the store at which read messages are removed before the end of their retention, until the fill is down to
+/// [`ROOMY`].
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
-/// Maximum number of idempotency keys that one statement removes.
+/// Idempotency keys per statement.
 const KEYS: u32 = 5_000;
-/// Maximum number of messages that one statement removes because their receipts never arrived. A message may be up to half a
-/// megabyte in size.
+/// Messages without receipts per statement. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
-/// Maximum number of attachments that one statement checks, to remove those that are no longer needed.
+/// Attachments checked per statement.
 const FILES: u32 = 100;
 
-/// Removes old data until the process stops. Several dispatchers may do this at once, because removing twice is harmless.
+/// Several dispatchers may do this at once, because removing twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
@@ -57,7 +52,6 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes read messages from nearly full streams until the process stops, so that publishers need not wait for the next round.
 pub(crate) async fn make_room(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     while token.run_until_cancelled(tokio::time::sleep(CROWDED_PAUSE)).await.is_some() {
@@ -88,8 +82,7 @@ async fn forget_all_marks(context: &Context, streams: &[StreamName]) {
     }
 }
 
-/// Removes marks that stayed although their messages were processed, for example because the database failed when a message was
-/// acknowledged.
+/// Removes marks that stayed because the database failed when their messages were acknowledged.
 async fn forget_marks(context: &Context, stream: StreamName) -> anyhow::Result<()> {
     let database = context.store.database();
     if durable_of(stream).is_some()
@@ -116,8 +109,8 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
-/// Removes attachments of finished sends. Does nothing while the log contains an unprocessed message that is older than the
-/// retention. The send of that message may still need its attachments, and the rows that protect them may not exist yet.
+/// Does nothing while the log contains an unprocessed message that is older than the retention. The send of that message may still need its
+/// attachments, and the rows that protect them may not exist yet.
 async fn remove_files(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
@@ -126,8 +119,8 @@ async fn remove_files(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the log contains a message that was published at or before `since` and is not processed yet. Processing
-/// such a message may still need the data that is about to be removed, or may write that data again.
+/// Returns true if a message published at or before `since` is not processed yet. Processing it may still need the data that is about to be
+/// removed, or may write that data again.
 pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> anyhow::Result<bool> {
     for stream in StreamName::all(context.partitions) {
         if stream == StreamName::Outcome {
@@ -149,8 +142,8 @@ pub(crate) async fn is_anything_ahead(context: &Context, since: Timestamp) -> an
     Ok(false)
 }
 
-/// Returns the fill of the store; 0 if it cannot be read. The janitor reads it once per round. If it read it again for each
-/// stream, it would stop after the first streams have brought the fill below [`CROWDED`].
+/// Returns 0 if the fill cannot be read. Read once per round: if each stream read it again, the janitor would stop after the first streams
+/// have brought the fill below [`CROWDED`].
 async fn store_fill(context: &Context) -> f64 {
     match context.log.store_use().await {
         Ok(store) => store.fill(),
@@ -161,7 +154,6 @@ async fn store_fill(context: &Context) -> f64 {
     }
 }
 
-/// Removes old messages of a stream. `store` is the fill of the store at the start of the round.
 async fn clean(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     if state.messages == 0 {
@@ -190,8 +182,7 @@ async fn clean(context: &Context, stream: StreamName, store: f64) -> anyhow::Res
     Ok(())
 }
 
-/// Returns the number of messages to remove from a stream with this fill, so that the fill falls to [`ROOMY`]. If the store is
-/// nearly full, every stream loses the same share of its messages.
+/// Takes the same share of messages from every stream if the store is nearly full.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -202,7 +193,7 @@ fn surplus(state: &StreamState, fill: f64) -> u64 {
     (state.messages as f64 * (1.0 - ROOMY / fill)).ceil() as u64
 }
 
-/// Returns the last sequence that every reader has read; None if no reader has started.
+/// Returns None if no reader has started.
 pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     if matches!(stream, StreamName::Inbox(_)) {
         return Ok(Some(context.store.database().checkpoint(INBOX, stream).await?));
@@ -213,8 +204,7 @@ pub(crate) async fn read_up_to(context: &Context, stream: StreamName) -> anyhow:
     Ok(context.log.consumer_progress(stream, durable).await?.map(|progress| progress.ack_floor))
 }
 
-/// Returns the last sequence of a stream that the webhooks service has processed, or after which it starts. None if it has never
-/// run, or does not follow the stream.
+/// Returns None if the webhooks service has never run, or does not follow the stream.
 async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result<Option<u64>> {
     match stream {
         StreamName::Send(_) | StreamName::Job(..) => Ok(None),
@@ -224,7 +214,6 @@ async fn followed_up_to(context: &Context, stream: StreamName) -> anyhow::Result
     }
 }
 
-/// Returns the name of a stream's durable consumer.
 fn durable_of(stream: StreamName) -> Option<&'static str> {
     match stream {
         StreamName::Send(_) => Some(DURABLE),
@@ -233,8 +222,7 @@ fn durable_of(stream: StreamName) -> Option<&'static str> {
     }
 }
 
-/// Returns the sequence of the first message in `from..to` that is younger than the retention, or `to` if there is none. Uses
-/// binary search.
+/// Returns `to` if no message is younger than the retention.
 async fn first_younger(context: &Context, stream: StreamName, from: u64, to: u64) -> anyhow::Result<u64> {
     let oldest = clock::now() - context.config.streams.retention;
     let (mut low, mut high) = (from, to);

@@ -1,5 +1,4 @@
-//! Removal, in small steps, of sends that are older than `[sends] keep`, or than their app's shorter time, and of the subscriptions
-//! of deleted topics.
+//! Removal of sends that are older than `[sends] keep`, or than their app's shorter time, and of the subscriptions of deleted topics.
 
 use std::time::Duration;
 
@@ -13,18 +12,16 @@ use uuid::Uuid;
 
 use crate::janitor::is_anything_ahead;
 
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(300);
-/// Maximum number of sends that one statement checks, and of their recipients together. One send may have more.
+/// Sends that one statement checks, and their recipients together. One send may have more.
 const SENDS: u32 = 200;
 const RECIPIENTS: u32 = 10_000;
-/// Maximum number of deliveries, and of planned recipients, that one transaction removes.
+/// Deliveries, and planned recipients, per transaction.
 const ROWS: u32 = 1_000;
-/// Maximum number of subscriptions that one transaction removes.
+/// Subscriptions per transaction.
 const SUBSCRIPTIONS: u32 = 5_000;
 
-/// Removes old sends, and subscriptions of deleted topics, until the process stops. Several dispatchers may do this at once, because
-/// each skips the rows that another one has locked.
+/// Several dispatchers may do this at once, because each skips the rows that another one has locked.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -40,8 +37,8 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Removes the old sends of every app. Does nothing while the log contains an unprocessed message that is older than the log's
-/// retention, because processing it may need the send.
+/// Does nothing while the log contains an unprocessed message that is older than the log's retention, because processing it may need the
+/// send.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let (keep, streams) = (context.config.sends.keep, &context.config.streams);
     let (now, least) = (clock::now(), Sends::least(streams, &context.config.delivery));
@@ -61,7 +58,6 @@ async fn round(context: &Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Removes the old sends of an app, and adds their number to `removed`.
 async fn remove(context: &Context, app: AppId, aged: Aged, removed: &mut u64) -> Result<(), store::Error> {
     let sends = context.store.sends();
     let mut after = SendId(Uuid::nil());

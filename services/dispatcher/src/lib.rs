@@ -1,11 +1,5 @@
-//! The dispatcher: reads accepted sends from the log, stores (freezes) a plan for each of their chunks, and publishes the
-//! messages that the plan requires.
-//!
-//! Each batch passes through three modules: [`intake`] fetches messages and reads them into chunks, [`planner`] freezes the plans
-//! of the chunks in one transaction, and [`chunk_messages`] writes the messages of the plans. [`timers`] publishes due timers. [`backpressure`]
-//! pauses lanes while streams are nearly full. [`janitor`] removes messages that every reader has read, and [`keeper`] old sends. [`eraser`] deletes the
-//! remaining data of erased users. [`receipts`] records receipts that arrived before the provider's answer was settled. [`marks`]
-//! records how far the log has been processed. [`observer`] measures lag.
+//! The dispatcher: reads accepted sends from the log ([`intake`]), freezes a plan for each of their chunks ([`planner`]), and publishes the
+//! messages that the plan requires ([`chunk_messages`]).
 
 mod backpressure;
 mod chunk_messages;
@@ -30,10 +24,7 @@ use service_kit::Context;
 
 use crate::backpressure::Backpressure;
 
-/// Runs the dispatcher until the process stops.
-///
-/// # Errors
-/// This function returns no error. If the log refuses a consumer, the task that needs it stops the process.
+/// Runs the dispatcher until the process stops. If the log refuses a consumer, the task that needs it stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let backpressure = Backpressure::new(context.partitions);
     backpressure.refresh(&context.log).await;

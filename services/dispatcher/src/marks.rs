@@ -1,5 +1,4 @@
-//! Marks in the database: the last sequence of each stream that has been processed. A backup contains the marks, so that a
-//! restore knows where to resume reading the log.
+//! Last processed sequence of each stream, stored in the database so that the restore of a backup knows where to resume reading the log.
 
 use std::time::Duration;
 
@@ -9,10 +8,9 @@ use store::database::installation::LogMark;
 
 use crate::janitor::read_up_to;
 
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Writes marks until the process stops. Several dispatchers may do this at once, because a mark never decreases.
+/// Several dispatchers may do this at once, because a mark never decreases.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -30,8 +28,8 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a mark for each stream. A mark must never be ahead of the database. Therefore every process commits its changes before
-/// it acknowledges a message or publishes an outcome, and this function reads the positions before it writes the marks.
+/// Never puts a mark ahead of the database: every process commits its changes before it acknowledges a message or publishes an outcome, and
+/// this function reads the positions before it writes the marks.
 async fn round(context: &Context) -> anyhow::Result<()> {
     let mut marks = Vec::new();
     for stream in StreamName::all(context.partitions) {

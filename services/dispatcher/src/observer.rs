@@ -12,10 +12,8 @@ use service_kit::{Context, clock};
 
 use crate::janitor::read_up_to;
 
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(5);
 
-/// Measures every stream until the process stops.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
@@ -39,7 +37,6 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     }
 }
 
-/// Measures the store of all streams, and returns its fill.
 async fn measure_store(context: &Context) -> Result<f64, event_log::Error> {
     let store = context.log.store_use().await?;
     gauge!(LOG_STORE_FILL).set(store.fill());
@@ -47,7 +44,6 @@ async fn measure_store(context: &Context) -> Result<f64, event_log::Error> {
     Ok(store.fill())
 }
 
-/// Measures a stream. `store` is the fill of the store.
 async fn measure(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     let name = stream.to_string();

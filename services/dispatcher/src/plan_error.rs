@@ -1,10 +1,8 @@
-//! Errors of planning.
-
 use domain::{AppId, SendId};
 use event_log::{PublishError, Refusal};
 use service_kit::append::AppendError;
 
-/// Failure of a batch. Plans that are frozen stay frozen, and a retry publishes their messages.
+/// Plans that are frozen stay frozen, and a retry publishes their messages.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanError {
     #[error(transparent)]
@@ -13,7 +11,7 @@ pub(crate) enum PlanError {
     Append(#[from] AppendError),
     #[error("cannot encode a message: {0}")]
     Encode(#[from] serde_json::Error),
-    /// The template of the send is missing from the database, for example because a restored backup lacks it.
+    /// A restored backup, for example, may lack the template.
     #[error(
         "the template of send {send_id} of app {app}, or the version it was planned with, is missing: PUT the template again"
     )]
@@ -24,7 +22,6 @@ pub(crate) enum PlanError {
 }
 
 impl PlanError {
-    /// Returns true if the database or the log is unavailable. The messages themselves are then not at fault.
     pub(crate) fn is_outage(&self) -> bool {
         match self {
             PlanError::Store(error) => error.is_unavailable(),
@@ -34,7 +31,6 @@ impl PlanError {
         }
     }
 
-    /// Returns true if a lock that another transaction holds was not released in time.
     pub(crate) fn is_lock_timeout(&self) -> bool {
         matches!(self, PlanError::Store(error) if error.is_lock_timeout())
     }

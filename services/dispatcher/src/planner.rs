@@ -1,5 +1,3 @@
-//! Planning of a batch of chunks: freezes the decisions, and publishes the messages that they require.
-
 use std::sync::Arc;
 
 use metrics::{counter, histogram};
@@ -18,19 +16,17 @@ use crate::expansion::next_expansion;
 use crate::inbox_events;
 use crate::plan_error::PlanError;
 
-/// Planner of batches of chunks. Clones share the compiled templates.
+/// Clones share the compiled templates.
 #[derive(Clone)]
 pub(crate) struct Planner {
     context: Context,
     templates: Arc<CompiledTemplates>,
 }
 
-/// Treatment of chunks whose users are locked by another transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BusyChunks {
-    /// Do not plan these chunks.
     Skip,
-    /// Wait for the locks, for a few seconds.
+    /// Waits for a few seconds.
     Wait,
 }
 
@@ -39,8 +35,7 @@ impl Planner {
         Planner { context, templates: Arc::default() }
     }
 
-    /// Freezes the plans of the chunks, then publishes their messages. Returns the locks that other transactions hold: chunks
-    /// that need them were skipped. All other chunks are then completely published.
+    /// Returns the locks that other transactions hold: chunks that need them were skipped. All other chunks are then completely published.
     pub(crate) async fn plan_and_publish(
         &self,
         mut chunks: Vec<Chunk>,
@@ -92,8 +87,7 @@ impl Planner {
         self.publish_chunks(&frozen.collect::<Vec<_>>()).await
     }
 
-    /// Publishes the messages slice by slice. The messages that ask for the next chunks come last, when all other messages are in
-    /// the log.
+    /// Publishes the messages that ask for the next chunks last, when all other messages are in the log.
     async fn publish_chunks(&self, frozen: &[FrozenChunk<'_>]) -> Result<(), PlanError> {
         let mut buffer = MessageBuffer::default();
         for chunk in frozen {
@@ -120,7 +114,7 @@ impl Planner {
         Ok(())
     }
 
-    /// Publishes a slice. Adds the outcomes of deliveries that ended because they could not be rendered.
+    /// Adds the outcomes of deliveries that ended because they could not be rendered.
     async fn publish_slice(
         &self,
         frozen: &[FrozenChunk<'_>],
@@ -136,7 +130,7 @@ impl Planner {
         self.publish(events).await
     }
 
-    /// Publishes every message. If a stream is full, the message becomes a timer.
+    /// Turns a message into a timer if its stream is full.
     async fn publish(&self, events: Vec<NewEvent>) -> Result<(), PlanError> {
         Ok(append_or_set_timers(&self.context.log, &self.context.store, &events).await?)
     }

@@ -9,19 +9,15 @@ use service_kit::{Context, clock, metrics};
 use store::deliveries::receipt::MissedReceipt;
 use tokio::time::Instant;
 
-/// Maximum number of receipts per round.
 const ROUND: u32 = 500;
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Time after which a receipt without a message counts as missed. The worker records the answer to a message within
-/// seconds, unless PostgreSQL is not available.
+/// Time after which a receipt without a message counts as missed. The worker records the answer to a message within seconds, unless
+/// PostgreSQL is not available.
 const MISSED_AFTER: Duration = Duration::from_secs(30);
-/// Minimum time between two log lines about the missed receipts of a provider.
+/// Time between two log lines about the missed receipts of a provider.
 const LOG_PAUSE: Duration = Duration::from_secs(3600);
-/// Maximum number of providers whose last log line is remembered.
 const MOST_PROVIDERS: usize = 1_000;
 
-/// Regularly records receipts that arrived too early, as soon as their deliveries are settled. Runs until the process stops.
 /// Several dispatchers share the work.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
@@ -51,12 +47,10 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Time of the last log line about each provider's missed receipts.
 #[derive(Default)]
 struct Misses(HashMap<(AppId, String), Instant>);
 
 impl Misses {
-    /// Counts a missed receipt, and logs it unless a receipt of the same provider was logged within the last hour.
     fn report(&mut self, missed: &MissedReceipt) {
         let MissedReceipt { app, provider, id } = missed;
         let labels = [("app", app.to_string()), ("provider", provider.clone())];

@@ -1,5 +1,3 @@
-//! Publication of due timers.
-
 use std::time::Duration;
 
 use event_log::Message;
@@ -8,12 +6,11 @@ use store::deliveries::timer::DueTimer;
 
 use crate::backpressure::Backpressure;
 
-/// Maximum number of timers per round.
 const ROUND: u32 = 500;
-/// Pause after a round without timers. A timer set during the pause is late by at most this time.
+/// A timer set during the pause is late by at most this time.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Publishes due timers until the process stops. Several dispatchers share the work.
+/// Several dispatchers share the work.
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
@@ -31,8 +28,7 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow:
     }
 }
 
-/// Publishes due timers whose streams have room, with the timer's id as the message id. Removes the timers that the log
-/// confirmed, and returns their number.
+/// Publishes with the timer's id as the message id. Removes the timers that the log confirmed, and returns their number.
 async fn round(context: &Context, backpressure: &Backpressure) -> Result<usize, store::Error> {
     let mut due = context.store.deliveries().due_timers_but(ROUND, &backpressure.closed_to_timers()).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)

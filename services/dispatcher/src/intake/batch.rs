@@ -11,7 +11,6 @@ use crate::intake::Intake;
 use crate::plan_error::PlanError;
 use crate::planner::BusyChunks;
 
-/// A chunk to plan, with the fetched message that asks for it.
 pub(super) struct FetchedChunk {
     pub(super) delivered: DeliveredMessage,
     pub(super) chunk: Chunk,
@@ -35,9 +34,8 @@ impl ChunkBatch {
 }
 
 impl Intake {
-    /// Plans a batch and publishes its messages. Chunks whose users are locked by another transaction are removed from the batch
-    /// and planned alone. If any other lock blocks the batch, the chunks of each app are planned separately, so that only the
-    /// blocked app waits.
+    /// Plans chunks alone if another transaction has locked their users. If any other lock blocks the batch, the chunks of each app are
+    /// planned separately, so that only the blocked app waits.
     pub(super) async fn plan_batch(&mut self, batch: Vec<FetchedChunk>) {
         let Err((batch, error)) = self.try_plan(batch).await else { return };
         if !error.is_lock_timeout() {
@@ -57,9 +55,9 @@ impl Intake {
         }
     }
 
-    /// Handles a failed batch. If the database or the log is unavailable, retries the whole batch later. Otherwise plans each
-    /// chunk alone to find the chunk that fails. Only a rejected chunk counts as a failed message. After any other error, such as
-    /// a row that a newer release wrote, the chunk is retried later.
+    /// Retries the whole batch later if the database or the log is unavailable. Otherwise plans each chunk alone to find the chunk that
+    /// fails. Only a rejected chunk counts as a failed message. After any other error, such as a row that a newer release wrote, the chunk
+    /// is retried later.
     async fn handle_failure(&mut self, batch: Vec<FetchedChunk>, error: &PlanError) {
         if error.is_outage() {
             return self.retry_later(&batch, error).await;
@@ -76,7 +74,6 @@ impl Intake {
         }
     }
 
-    /// Plans a batch and publishes its messages. If that fails, returns the batch with the error.
     async fn try_plan(&mut self, batch: Vec<FetchedChunk>) -> Result<(), (Vec<FetchedChunk>, PlanError)> {
         if batch.is_empty() {
             return Ok(());
@@ -100,8 +97,7 @@ impl Intake {
         }
     }
 
-    /// Plans a chunk outside of a batch, where it can wait for locks. If all slots of its app are in use, the chunk is retried
-    /// soon.
+    /// Waits for locks, unlike a batch. If all slots of its app are in use, the chunk is retried soon.
     async fn plan_alone(&self, fetched: FetchedChunk) {
         let Some(slot) = self.alone.try_take(fetched.chunk.app) else {
             tracing::debug!(send_id = %fetched.chunk.send_id, "the users of a send are locked by another transaction; retrying the send later");
@@ -131,8 +127,7 @@ async fn acknowledge(work_stream: &WorkStream, fetched: &FetchedChunk) {
     work_stream.acknowledge(&fetched.delivered).await;
 }
 
-/// Handles a chunk that failed when planned alone: returns its message to the log, or counts a failure if the chunk itself is at
-/// fault.
+/// Counts a failure only if the chunk itself is at fault.
 async fn return_failed(work_stream: &WorkStream, failed: &FetchedChunk, error: &PlanError) {
     let FetchedChunk { delivered, chunk, .. } = failed;
     if error.is_own_failure() {

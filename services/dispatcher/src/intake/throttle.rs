@@ -1,5 +1,3 @@
-//! Decides when the sends of a lane may be planned.
-
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -8,15 +6,12 @@ use service_kit::Context;
 
 use crate::backpressure::Backpressure;
 
-/// Lag of an inbox partition, in items, above which bulk sends wait. The projection processes that many items quickly, so a lower
-/// lag delays inbox items of transactional sends only briefly.
+/// Lag of an inbox partition, in items, above which bulk sends wait. A lower lag delays inbox items of transactional sends only briefly.
 const INBOX_BACKLOG: usize = 100;
-/// Maximum wait while the lag is above [`INBOX_BACKLOG`] but at most [`INBOX_EVENTS`]. Waiting longer would not help if no
-/// process projects the inbox.
+/// Maximum wait while the lag is at most [`INBOX_EVENTS`]. Waiting longer would not help if no process projects the inbox.
 const INBOX_PATIENCE: Duration = Duration::from_secs(1);
 /// Lag of an inbox partition, in events, above which bulk sends always wait.
 const INBOX_EVENTS: u64 = 1_000;
-/// Poll interval while waiting for a lagging inbox or a full stream.
 const PAUSE: Duration = Duration::from_millis(10);
 
 pub(super) struct Throttle {
@@ -30,8 +25,6 @@ impl Throttle {
         Throttle { context, backpressure, lane }
     }
 
-    /// Waits until sends of the lane may be planned: until the streams have room and, for bulk, the inbox projection keeps up.
-    /// `largest_batch` is the number of recipients of the largest recent batch.
     pub(super) async fn wait_until_open(&self, largest_batch: usize) {
         let begin = Instant::now();
         while self.backpressure.full_stream_for(self.lane).is_some()
@@ -41,7 +34,7 @@ impl Throttle {
         }
     }
 
-    /// Returns true if bulk sends must wait because an inbox lags: they would delay the inbox items of transactional sends.
+    /// Returns true if bulk sends would delay the inbox items of transactional sends.
     async fn is_inbox_behind(&self, waited: Duration, largest_batch: usize) -> bool {
         let most = if waited < INBOX_PATIENCE {
             inbox_backlog(largest_batch, self.context.partitions)
@@ -60,7 +53,7 @@ impl Throttle {
         }
     }
 
-    /// Returns the lag of the slowest inbox partition, in events.
+    /// Lag of the slowest partition, in events.
     async fn max_inbox_lag(&self) -> anyhow::Result<u64> {
         let projected: HashMap<String, u64> =
             self.context.store.inbox().positions().await?.into_iter().collect();
@@ -74,7 +67,7 @@ impl Throttle {
     }
 }
 
-/// Converts [`INBOX_BACKLOG`] to messages, for batches of `recipients` recipients. A batch produces one message in each partition.
+/// Converts [`INBOX_BACKLOG`] to messages. A batch produces one message in each partition.
 fn inbox_backlog(recipients: usize, partitions: u32) -> u64 {
     let items = recipients.div_ceil(partitions.max(1) as usize).max(1);
     (INBOX_BACKLOG / items).max(1) as u64
