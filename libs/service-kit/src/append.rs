@@ -1,5 +1,3 @@
-//! Appending of events to the log, several in one message.
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -15,41 +13,32 @@ use uuid::Uuid;
 use crate::connections::LOG_ACK_LIMIT;
 use crate::{Context, clock};
 
-/// Type of the event [`SendContinues`](domain::event::SendContinues).
 const SEND_CONTINUES: &str = "SendContinues";
-/// Maximum number of events of a bundle. Consumers process the events of a bundle in one process.
+/// Limit of a bundle, which one process handles.
 const MAX_EVENTS: usize = 64;
-/// Maximum number of jobs of a bundle. It is lower, so that several workers share the jobs of a large send.
+/// Jobs of a bundle: fewer, so that several workers share the jobs of a large send.
 pub const MAX_JOBS: usize = 16;
-/// Maximum size of a bundle in bytes, so that it fits into the broker's limit of 1 MiB. A larger event is a message of its own.
+/// Size of a bundle in bytes, below the broker's limit of 1 MiB. A larger event is a message of its own.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Maximum number of events that a [`GroupAppend`] appends at once.
 const MAX_GROUP: usize = 2 * MAX_EVENTS;
 
-/// Time limit for an event that is appended together with others: the log may take as long as it is allowed to for the events
-/// before it, and then for this one.
+/// Time limit for an event that is appended together with others: the log may take its time for the events before it, and then for this
+/// one.
 pub const APPEND_LIMIT: Duration = Duration::from_secs(2 * LOG_ACK_LIMIT.as_secs() + 1);
 
-/// An event to append to a stream.
 #[derive(Clone, Debug)]
 pub struct NewEvent {
     pub stream: StreamName,
-    /// The event's type.
     pub kind: &'static str,
-    /// Message id for de-duplication by the log. A bundle is recognised as a duplicate only if it has exactly the same events.
+    /// Id for de-duplication by the log. A bundle is a duplicate only if it has exactly the same events.
     pub message_id: Option<String>,
     pub app: AppId,
     pub send_id: Option<SendId>,
-    /// The encoded envelope.
     pub payload: Bytes,
 }
 
 impl NewEvent {
-    /// Encodes an event for a stream.
-    ///
-    /// # Errors
-    /// Returns an error if serialization fails; see [`Envelope::encode`].
     pub fn new(
         stream: StreamName,
         message_id: Option<String>,
@@ -61,7 +50,7 @@ impl NewEvent {
     }
 }
 
-/// Failure to append events. Some of them may be in the log.
+/// Some of the events may be in the log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]
@@ -70,7 +59,7 @@ pub enum AppendError {
     Timers(std::sync::Arc<store::Error>),
 }
 
-/// Appends events. The events of a stream keep their order, and become as few messages as possible. Returns a result for each event.
+/// Appends events as few messages; the events of a stream keep their order. Returns a result for each event.
 pub async fn append(log: &EventLog, events: &[NewEvent]) -> Vec<Result<(), PublishError>> {
     let bundles = bundles(events);
     let results = log.publish_all(bundles.iter().map(|bundle| bundle.message(events)).collect()).await;
@@ -93,10 +82,7 @@ pub async fn append(log: &EventLog, events: &[NewEvent]) -> Vec<Result<(), Publi
     of_events
 }
 
-/// Appends events like [`append`]. If a stream is full, its events become timers.
-///
-/// # Errors
-/// Returns an error if the log or the database did not take an event. Appending all events again is safe.
+/// Appends events like [`append`], but the events of a full stream become timers. After an error, appending all events again is safe.
 pub async fn append_or_set_timers(
     log: &EventLog,
     store: &Store,
@@ -121,11 +107,10 @@ pub async fn append_or_set_timers(
     store.deliveries().set_timers(&refused).await.map_err(|error| AppendError::Timers(error.into()))
 }
 
-/// Appends the events of concurrent callers together. While the log confirms events, further ones wait and share the next
-/// messages.
+/// Appends the events of concurrent callers together: while the log confirms events, further ones wait and share the next messages.
 pub type GroupAppend = Batcher<NewEvent, Result<(), PublishError>>;
 
-/// Starts a [`GroupAppend`], whose task ends with the last clone.
+/// The task ends with the last clone.
 #[must_use]
 pub fn start_group_append(context: &Context) -> GroupAppend {
     let log = context.log.clone();
@@ -140,11 +125,9 @@ pub fn start_group_append(context: &Context) -> GroupAppend {
     group.with_limit(APPEND_LIMIT)
 }
 
-/// Places of the events that become one message.
 #[derive(Debug, PartialEq, Eq)]
 struct Bundle(Vec<usize>);
 
-/// Maximum number of events in a message that contains this event.
 fn most_events(event: &NewEvent) -> usize {
     match event.stream {
         // The ids of the items depend on the places of the events in their message, so the dispatcher combines these events.
@@ -156,8 +139,8 @@ fn most_events(event: &NewEvent) -> usize {
     }
 }
 
-/// Divides events into messages. A message comes after all messages that contain only earlier events. So the event that a chunk is
-/// planned comes after the jobs of the chunk.
+/// A message comes after all messages that contain only earlier events, so the event that a chunk is planned comes after the jobs of the
+/// chunk.
 fn bundles(events: &[NewEvent]) -> Vec<Bundle> {
     let mut bundles: Vec<Bundle> = Vec::new();
     // For each stream, the last bundle and its size in bytes.
@@ -197,7 +180,6 @@ impl Bundle {
     }
 }
 
-/// Returns the message id of events with these ids. Only a bundle of the same events has the same id.
 fn message_id(ids: &[&str]) -> String {
     match ids {
         [alone] => (*alone).to_owned(),

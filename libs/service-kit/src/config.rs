@@ -25,156 +25,110 @@ pub use network::Network;
 pub use problem::{ConfigError, Origin, Problem};
 pub use retention::{Inbox, Sends};
 
-/// Environment variable with the path of the configuration file. It applies if the command line names no file.
+/// Applies if the command line names no file.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
-/// Default of `delivery.retry_schedule`, in seconds: eight attempts over nine hours.
+/// Seconds: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
-/// Default of `gateway.rate_limit`: more requests per second than a gateway on a small machine can serve.
+/// More than a gateway on a small machine can serve.
 const RATE_LIMIT: u32 = 10_000;
-/// Default of `gateway.user_rate_limit`: requests per second from one user. Loading a page causes about a dozen requests.
+/// Loading a page causes about a dozen requests.
 const USER_RATE_LIMIT: u32 = 100;
-/// Default of `gateway.peer_rate_limit`: requests per second from one peer. Enough for an office behind one address.
+/// Enough for an office behind one address.
 const PEER_RATE_LIMIT: u32 = 1_000;
-/// Default of `gateway.refusal_rate_limit`: requests with wrong credentials per second from one peer.
 const REFUSAL_RATE_LIMIT: u32 = 100;
-/// Default of `gateway.connections`: open connections of one process.
 const CONNECTIONS: usize = 8_192;
-/// Default of `gateway.transactional_rate`: sends per second from one app in the transactional lane.
 const TRANSACTIONAL_RATE: u32 = 10_000;
-/// Default of `webhooks.retry_schedule`, in seconds: eleven attempts over 22 hours.
+/// Seconds: eleven attempts over 22 hours.
 const WEBHOOK_RETRY_SCHEDULE: [u64; 10] = [5, 30, 120, 600, 1_800, 3_600, 7_200, 14_400, 21_600, 28_800];
-/// Maximum of `webhooks.timeout`: a process that stops has 30 s to finish its calls and to record their outcomes.
+/// A process that stops has 30 s to finish its calls and to record their outcomes.
 const LONGEST_WEBHOOK: Duration = Duration::from_secs(20);
-/// Default of `gateway.waiting_room`: hundreds of times the number of requests that wait while PostgreSQL and NATS answer
-/// normally.
+/// Hundreds of times the number of requests that wait while PostgreSQL and NATS answer normally.
 const WAITING_ROOM: usize = 4_096;
-/// Default of `gateway.realtime_connections`: about 250 MiB of memory.
+/// About 250 MiB of memory.
 const REALTIME_CONNECTIONS: usize = 10_000;
-/// Default of `gateway.drain`: long enough for a load balancer that checks readiness every second.
+/// Long enough for a load balancer that checks readiness every second.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Maximum of `gateway.drain`: after this time, requests in progress have 20 s to finish, and the process must end within 30 s.
+/// After this time, requests in progress have 20 s to finish, and the process must end within 30 s.
 const LONGEST_DRAIN: Duration = Duration::from_secs(8);
 const MINUTE: Duration = Duration::from_secs(60);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// All settings. [`Config::default`] holds the defaults.
+/// All settings, as `deploy/config/tidings.toml` describes them. [`Config::default`] holds the defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Prefixes of the `X-SERVICE-*` headers, without the trailing hyphen. At least one, all different.
+    /// Without the trailing hyphen. At least one, all different.
     pub header_prefixes: Vec<String>,
-    /// `[database]`
     pub database: Database,
-    /// `[nats]`
     pub nats: Nats,
-    /// `[streams]`
     pub streams: Streams,
-    /// `[sends]`
     pub sends: Sends,
-    /// `[inbox]`
     pub inbox: Inbox,
-    /// `[gateway]`
     pub gateway: Gateway,
-    /// `[metrics]`
     pub metrics: Metrics,
-    /// `[security]`
     pub security: Security,
-    /// `[delivery]`
     pub delivery: Delivery,
-    /// `[web_push]`
     pub web_push: WebPush,
-    /// `[webhooks]`
     pub webhooks: Webhooks,
-    /// `[outbound]`
     pub outbound: Outbound,
-    /// `[log]`
     pub log: Log,
-    /// `[otlp]`
     pub otlp: Otlp,
 }
 
-/// Address of PostgreSQL, and the size of the connection pool.
 #[derive(Clone, Debug)]
 pub struct Database {
-    /// `postgres://…`. If it is not set, `DATABASE_URL` applies.
     pub url: Option<ServerUrl>,
-    /// Maximum number of connections of one process, 2 to 1,000.
     pub max_connections: u32,
 }
 
-/// Partitions and retention of the event log.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// Number of inbox partitions, 1 to 64. It is fixed when Tidings is installed.
+    /// Fixed when Tidings is installed.
     pub partitions: u32,
-    /// True if the configuration sets `partitions`. Services then refuse to start if the installation has a different number of
-    /// partitions.
+    /// Services refuse to start if the configuration sets `partitions` and the installation has a different number.
     pub partitions_are_set: bool,
-    /// Time for which the event log keeps messages that all readers have read.
     pub retention: Duration,
 }
 
-/// Settings of the server for `/metrics`, `/healthz` and `/readyz`, which every service has.
+/// Every service serves `/metrics`, `/healthz` and `/readyz`.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Address to listen on.
     pub listen: SocketAddr,
 }
 
-/// Settings for delivery attempts.
 #[derive(Clone, Debug)]
 pub struct Delivery {
-    /// Time for which a claimed delivery is reserved for its worker.
     pub lease: Duration,
-    /// If a job is neither acknowledged nor reported as in progress for this time, the event log delivers it again.
     pub ack_wait: Duration,
-    /// Delay before each attempt, including the first. Each delay varies randomly by ±20 %.
     pub retry_schedule: Vec<Duration>,
-    /// Maximum number of concurrent attempts of one channel's worker in each lane, 1 to 1,000. An attempt ends with the provider's
-    /// answer.
     pub max_concurrency: usize,
-    /// Time for which Tidings waits for the receipt of a message that the provider accepted.
     pub receipt_wait: Duration,
 }
 
-/// Settings for web push.
 #[derive(Clone, Debug)]
 pub struct WebPush {
-    /// Hosts and origins of push services that subscriptions may name, and that Tidings may therefore call.
     pub hosts: Vec<PushHost>,
 }
 
-/// Settings for webhook calls to the endpoints of apps.
 #[derive(Clone, Debug)]
 pub struct Webhooks {
-    /// Timeout of one call, including its whole answer.
     pub timeout: Duration,
-    /// Delay after each failed attempt. Each delay varies randomly by ±20 %. If the attempt after the last delay also fails,
-    /// Tidings gives up on the message.
     pub retry_schedule: Vec<Duration>,
 }
 
-/// Allowed destinations of calls to providers and webhooks.
 #[derive(Clone, Debug)]
 pub struct Outbound {
-    /// True if the hosts that operators configure may have private addresses, for example an SMTP relay in the same network.
     pub allow_private: bool,
 }
 
-/// Settings for the log lines on standard error.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// Format of the lines.
     pub format: LogFormat,
-    /// A level for the crates of Tidings, and directives such as `sqlx=debug` for other crates; see [`log_filter`].
     pub level: String,
 }
 
-/// Format of the log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object per line.
     Json,
-    /// Plain text for people.
     Text,
 }
 
@@ -190,31 +144,22 @@ impl FromStr for LogFormat {
     }
 }
 
-/// Settings for the export of traces.
 #[derive(Clone, Debug)]
 pub struct Otlp {
-    /// Base URL of an OTLP/HTTP collector, to which `/v1/traces` is appended. If it is not set, traces are off.
     pub endpoint: Option<ServerUrl>,
 }
 
 impl Config {
-    /// Reads the file at `path` or, if `path` is None, the file that `TIDINGS_CONFIG` names, if any. Environment variables
-    /// override the file. The name of a variable is `TIDINGS_` and the key in capitals, with `__` between the parts of the key
-    /// (`TIDINGS_DATABASE__URL`). Items of a list are separated by commas. `DATABASE_URL` and `NATS_URL` apply if neither source
-    /// sets `database.url` or `nats.url`. A variable with the suffix `_FILE` can name a file that contains a URL. An empty
-    /// variable counts as unset.
+    /// Reads the file at `path` or, if `path` is None, the file that `TIDINGS_CONFIG` names, if any. Environment variables override the
+    /// file; `deploy/config/tidings.toml` describes every key and the names of variables.
     ///
     /// # Errors
-    /// Returns an error if the file cannot be read or is not TOML, a key is unknown, or a value is invalid. The error lists all
-    /// unknown keys and invalid values.
+    /// Lists all unknown keys and invalid values.
     pub fn load(path: Option<&Path>) -> Result<Config, ConfigError> {
         Self::from_sources(path, std::env::vars_os())
     }
 
-    /// Reads the configuration as [`load`](Self::load) does, but with `variables` in place of the environment variables.
-    ///
-    /// # Errors
-    /// Returns an error in the same cases as [`load`](Self::load).
+    /// Reads `variables` in place of the environment variables.
     pub fn from_sources(
         path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
@@ -357,7 +302,7 @@ fn delivery(settings: &mut Settings) -> Delivery {
     }
 }
 
-/// Reads a list of delays; `default` is in seconds.
+/// `default` is in seconds.
 fn delays(settings: &mut Settings, key: &'static str, default: &[u64]) -> Vec<Duration> {
     settings.list(
         key,

@@ -1,5 +1,3 @@
-//! Connections to PostgreSQL and NATS, which may start later than this process.
-
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -10,26 +8,21 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{Config, ServerUrl};
 
-/// Time limit for connecting at start-up. It is long enough even if PostgreSQL and NATS start at the same time as this process on
-/// a small machine.
+/// Enough even if PostgreSQL and NATS start at the same time as this process on a small machine.
 pub const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 pub(crate) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const LOG_CONNECT_LIMIT: Duration = Duration::from_secs(5);
-/// Time within which the event log must confirm a published message. If it does not, the gateway answers 503.
+/// If the log does not confirm a message in time, the gateway answers 503.
 pub(crate) const LOG_ACK_LIMIT: Duration = Duration::from_secs(5);
 
-/// Connects to PostgreSQL, retrying for up to `limit`. A permanent error, such as a wrong password, is returned at once.
-///
-/// # Errors
-/// Returns an error if `database.url` is not set, PostgreSQL refuses the connection, or no connection was possible in time. The
-/// error names host and port, never a credential.
+/// Retries for up to `limit`, but returns a permanent error, such as a wrong password, at once. Errors name host and port, never a
+/// credential.
 pub async fn store(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     store_by(config, limit, |settings| async move { Store::connect(&settings).await }).await
 }
 
-/// Connects as [`store`] does, and refuses a connection pooler that shares sessions between clients. Commands use [`store`]
-/// instead, because this check opens a second session for a moment. A command that needs exclusive access to the database would
-/// mistake that session for another client.
+/// Refuses a connection pooler that shares sessions between clients. Commands use [`store`]: the check opens a second session for a moment,
+/// which a command that needs exclusive access would mistake for another client.
 pub(crate) async fn store_of_service(config: &Config, limit: Duration) -> anyhow::Result<Store> {
     let connect = |settings: store::Settings| async move {
         let store = Store::connect(&settings).await?;
@@ -52,12 +45,8 @@ async fn store_by<Attempt: Future<Output = Result<Store, store::Error>>>(
     retry("PostgreSQL", url, limit, store::Error::is_permanent_refusal, connect).await
 }
 
-/// Connects to NATS, retrying for up to `limit`. A permanent error, such as a certificate of an unknown authority, is returned
-/// at once.
-///
-/// # Errors
-/// Returns an error if `nats.url` is not set, NATS refuses the connection, or no connection was possible in time. The error names
-/// host and port, never a credential.
+/// Retries for up to `limit`, but returns a permanent error, such as a certificate of an unknown authority, at once. Errors name host and
+/// port, never a credential.
 pub async fn event_log(config: &Config, limit: Duration) -> anyhow::Result<EventLog> {
     let url = config.nats.url.as_ref();
     let url = url.context("nats.url is not set: set TIDINGS_NATS__URL or NATS_URL")?;
@@ -110,8 +99,7 @@ async fn retry<T, E: Display, Attempt: Future<Output = Result<T, E>>>(
     }
 }
 
-/// Logs a warning if PostgreSQL may have too few sessions for this process. Without the warning, the shortage would show only
-/// under load, as time-outs. If the check fails, the process still starts.
+/// Warns if PostgreSQL may have too few sessions: the shortage would otherwise show only under load, as time-outs.
 pub(crate) async fn warn_of_few_sessions(store: &Store) {
     let sessions = match store.server_sessions().await {
         Ok(sessions) => sessions,

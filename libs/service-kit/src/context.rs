@@ -1,5 +1,3 @@
-//! Context of a service: configuration, connections and keys.
-
 use std::sync::Arc;
 
 use anyhow::ensure;
@@ -15,33 +13,23 @@ use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
 use crate::shutdown::STOPPED_WITHIN;
 use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics};
 
-/// Configuration, connections, keys and tasks of the process. All clones share them, so several services can run in one process.
+/// All clones share the connections, keys and tasks, so several services can run in one process.
 #[derive(Clone)]
 pub struct Context {
     pub config: Arc<Config>,
     pub store: Store,
     pub log: EventLog,
-    /// Seals and opens stored secrets.
     pub master_key: MasterKey,
-    /// Creates and verifies the tokens in links to the API.
     pub links: Links,
-    /// All tasks of the process.
     pub tasks: Tasks,
-    /// Number of inbox partitions, fixed when the installation was created.
     pub partitions: u32,
-    /// Answers readiness probes.
     pub readiness: Readiness,
 }
 
 impl Context {
-    /// Reads the master key and connects to PostgreSQL and NATS. Waits at most 60 s for a server that is not available yet.
-    ///
-    /// # Errors
-    /// Returns an error in these cases:
-    /// - A setting is missing, or a server cannot be reached in time. The error names host and port, never a credential.
-    /// - The key file is unusable or does not hold the key of this database.
-    /// - Database and log do not belong together (see [`installation::verify`]).
-    /// - The number of partitions is not the configured one.
+    /// Reads the master key and connects, waiting at most 60 s for a server that is not available yet. Fails if the key is not that of this
+    /// database, if database and log do not belong together (see [`installation::verify`]), or if the number of partitions is not the
+    /// configured one. Errors name host and port, never a credential.
     pub async fn connect(config: Config) -> anyhow::Result<Context> {
         install_crypto_provider();
         metrics::install()?;
@@ -68,10 +56,7 @@ impl Context {
         Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
     }
 
-    /// Opens a durable consumer. If the log is unavailable, retries every second until the process stops.
-    ///
-    /// # Errors
-    /// Returns an error if the consumer exists with other settings, or the process stops.
+    /// Retries every second while the log is unavailable. Fails if the consumer exists with other settings, or the process stops.
     pub async fn consumer(
         &self,
         stream: StreamName,
@@ -92,11 +77,8 @@ impl Context {
         }
     }
 
-    /// Waits until the process must stop. Then waits at most 30 s until the tasks have ended and the log has received their last
-    /// acknowledgements. Without this wait, acknowledgements on their way would be lost.
-    ///
-    /// # Errors
-    /// Returns the error of [`Tasks::finish`]. An unavailable log is not an error, because it delivers the messages again after
+    /// Waits until the process must stop, and then at most 30 s until the tasks have ended and the log has received their last
+    /// acknowledgements, which would otherwise be lost. An unavailable log is not an error, because it delivers the messages again after
     /// `ack_wait`.
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.tasks.stopping().await;
@@ -110,18 +92,16 @@ impl Context {
         finished
     }
 
-    /// URL of the API as clients reach it (`gateway.public_url`), if it is set.
     #[must_use]
     pub fn public_url(&self) -> Option<&str> {
         self.config.gateway.public_url.as_ref().map(|url| url.expose())
     }
 
-    /// Runs `task`, which may end before the process stops; see [`Tasks::spawn`].
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.tasks.spawn(name, task);
     }
 
-    /// Runs a service. If the service ends before the process is stopped, the process stops with exit code 1.
+    /// If the service ends before the process is stopped, the process stops with exit code 1.
     pub fn serve<F, Fut>(&self, name: &'static str, run: F)
     where
         F: FnOnce(Context) -> Fut,
@@ -137,7 +117,7 @@ impl Context {
     }
 }
 
-/// Checks the installation. If a server becomes unavailable during the check, repeats the check for up to 60 s.
+/// Repeats the check for up to 60 s while a server is unavailable.
 async fn checked_within_limit(
     store: &Store,
     log: &EventLog,

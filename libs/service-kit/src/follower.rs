@@ -1,8 +1,7 @@
 //! Follows a stream from a checkpoint in the database, and projects its events into rows.
 //!
-//! Each batch of events is one transaction. The transaction first moves the checkpoint by compare-and-set, then writes the rows
-//! of the projection. If two instances compete, one of them changes nothing and starts again from the checkpoint. So rows are
-//! written in the order of the stream, and once per event.
+//! Each batch of events is one transaction, which moves the checkpoint by compare-and-set before it writes the rows. Of two competing
+//! instances, one changes nothing and starts again from the checkpoint. So rows are written in the order of the stream, and once per event.
 
 mod marks;
 
@@ -21,85 +20,69 @@ use self::marks::Marks;
 use crate::Tasks;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 
-/// Maximum number of events per read.
 const MOST: usize = 500;
-/// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
-/// Pause before the follower tries again to read an event that only a newer release can read.
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
 
-/// Conversion of the events of a stream to rows.
 pub trait Projection: Send {
-    /// Name of the projection in the table `checkpoint`.
+    /// Name in the table `checkpoint`.
     const NAME: &'static str;
-    /// Time for which a read waits for further events after the first.
     const LINGER: Duration;
-    /// True if the projection starts with the first event that the log still holds. Otherwise, its first event is the first of
-    /// the stream, and the log must not remove events before.
+    /// If true, the first event is the first that the log still holds. Otherwise it is the first of the stream, and the log must not remove
+    /// events before.
     const STARTS_LATE: bool = false;
-    /// Events to write in one transaction.
     type Events: Default + Send + Sync;
 
-    /// Reads the state that the projection keeps in memory. The follower calls this whenever it reads the checkpoint.
+    /// Called whenever the follower reads the checkpoint.
     fn load(&mut self) -> impl Future<Output = Result<(), store::Error>> + Send {
         std::future::ready(Ok(()))
     }
 
-    /// Adds an event to `events`. Returns the cause as an error if the event can never be applied. `seq` is the sequence of the
-    /// message that contains the event.
+    /// `seq` is the sequence of the message. The error is the cause why the event can never be applied.
     fn add(&mut self, events: &mut Self::Events, seq: u64, part: Part) -> Result<(), String>;
 
-    /// Returns true if no further event fits into the transaction.
     fn is_full(_events: &Self::Events) -> bool {
         false
     }
 
-    /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. If the checkpoint is not at
-    /// `batch.from`, writes nothing and returns false.
+    /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. If the checkpoint is not at `batch.from`, writes
+    /// nothing and returns false.
     fn write(
         &self,
         batch: &EventBatch<'_, Self::Events>,
         repeats: Repeats,
     ) -> impl Future<Output = Result<bool, store::Error>> + Send;
 
-    /// Announces that the events up to sequence `position` are committed.
+    /// Called after the events up to sequence `_position` are committed.
     fn announce(&mut self, _events: &Self::Events, _position: u64) -> impl Future<Output = ()> + Send {
         std::future::ready(())
     }
 }
 
-/// Events of one transaction.
 pub struct EventBatch<'a, E> {
     pub stream: StreamName,
-    /// The checkpoint before the batch.
     pub from: u64,
-    /// Sequence of the last event of the batch.
     pub to: u64,
     pub events: E,
-    /// Messages with an event that cannot be applied, each with the cause. They are stored as dead events.
+    /// Events that cannot be applied, each with the cause.
     pub dead: Vec<(&'a Record, String)>,
 }
 
 /// Handling of rows that already exist when a batch adds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeats {
-    /// Rows of a batch are normally new: an event is published twice only after a crash. If a row already exists, the write may
-    /// fail.
+    /// Rows are normally new: an event is published twice only after a crash. If a row already exists, the write may fail.
     Unexpected,
-    /// Rows of the batch that already exist stay unchanged.
     Skipped,
 }
 
-/// Result of projecting events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectionResult {
-    /// The events are committed.
     Committed,
-    /// Another instance has moved the checkpoint. The caller must start again from that checkpoint.
+    /// The caller must start again from the checkpoint, which another instance has moved.
     Overtaken,
 }
 
-/// Failure to project events.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectionError {
     #[error(transparent)]
@@ -109,18 +92,16 @@ pub enum ProjectionError {
     Newer { seq: u64, cause: DecodeError },
 }
 
-/// A projection, and its position in its stream.
 pub struct Follower<P> {
     store: Store,
     stream: StreamName,
-    /// Last sequence committed.
     position: u64,
     marks: Marks,
     pub projection: P,
 }
 
 impl<P: Projection> Follower<P> {
-    /// Creates a follower. Before it projects events, [`load`](Self::load) must read its position.
+    /// [`load`](Self::load) must be called before events are projected.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
         let marks = Marks::new(store.clone(), P::NAME, stream);
         Follower { store, stream, position: 0, marks, projection }
@@ -130,15 +111,11 @@ impl<P: Projection> Follower<P> {
         self.stream
     }
 
-    /// Last sequence committed.
     pub fn position(&self) -> u64 {
         self.position
     }
 
-    /// Projects events until the process stops.
-    ///
-    /// # Errors
-    /// Returns an error if the log lacks the stream, or lacks events after the checkpoint.
+    /// Fails if the log lacks the stream, or events after the checkpoint.
     pub async fn follow(mut self, log: EventLog, tasks: Tasks) -> anyhow::Result<()> {
         let token = tasks.token();
         while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
@@ -151,7 +128,6 @@ impl<P: Projection> Follower<P> {
         Ok(())
     }
 
-    /// Projects events from the checkpoint on. Returns Ok if the caller must call again, and an error if a retry cannot help.
     async fn follow_from_checkpoint(&mut self, log: &EventLog) -> anyhow::Result<()> {
         if P::STARTS_LATE
             && let Err(error) = self.start_late(log).await
@@ -190,8 +166,8 @@ impl<P: Projection> Follower<P> {
         }
     }
 
-    /// Stores the first checkpoint: before the first event that the log holds. From then on, the janitor keeps the events after
-    /// the checkpoint. It may have decided before to remove more, so a checkpoint that has not moved yet is stored again.
+    /// Stores the first checkpoint, before the first event that the log holds. From then on, the janitor keeps the events after it. It may
+    /// have decided before to remove more, so a checkpoint that has not moved yet is stored again.
     async fn start_late(&self, log: &EventLog) -> anyhow::Result<()> {
         let database = self.store.database();
         if database.has_left_start(P::NAME, self.stream).await? {
@@ -207,13 +183,11 @@ impl<P: Projection> Follower<P> {
         Ok(())
     }
 
-    /// Returns true if the projection starts late and has committed nothing yet.
     async fn is_at_start(&self) -> bool {
         P::STARTS_LATE
             && matches!(self.store.database().has_left_start(P::NAME, self.stream).await, Ok(false))
     }
 
-    /// Reads the checkpoint and the state that the projection keeps in memory.
     pub async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.database().checkpoint(P::NAME, self.stream).await?;
         self.projection.load().await
@@ -234,11 +208,7 @@ impl<P: Projection> Follower<P> {
         tokio::time::sleep(NEWER_PAUSE).await;
     }
 
-    /// Projects events that follow the position.
-    ///
-    /// # Errors
-    /// Returns an error if the database fails, or an event can be read only by a newer release. Even then, the events
-    /// up to [`position`](Self::position) are committed.
+    /// Projects events that follow the position. Even after an error, the events up to [`position`](Self::position) are committed.
     pub async fn project(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
@@ -258,7 +228,6 @@ impl<P: Projection> Follower<P> {
         Ok(ProjectionResult::Committed)
     }
 
-    /// Decodes as many of the first records as fit into one transaction. Returns the batch and the number of these records.
     fn decode_batch<'a>(
         &mut self,
         records: &'a [Record],
@@ -293,8 +262,7 @@ impl<P: Projection> Follower<P> {
         Ok((batch, taken))
     }
 
-    /// Projects events one by one to find the events that PostgreSQL rejects. An event that PostgreSQL rejects five times is
-    /// dead-lettered. The checkpoint moves with the last event of a message.
+    /// After five rejections by PostgreSQL, an event is dead-lettered. The checkpoint moves with the last event of a message.
     async fn project_singly(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         for record in records {
             let alone = events_alone(record);
@@ -312,7 +280,6 @@ impl<P: Projection> Follower<P> {
         Ok(ProjectionResult::Committed)
     }
 
-    /// Projects one event of `record`.
     async fn project_alone<'a>(
         &mut self,
         record: &'a Record,
@@ -360,7 +327,6 @@ fn of_record<'a, E>(mut batch: EventBatch<'a, E>, record: &'a Record) -> EventBa
     batch
 }
 
-/// Returns a record for each event of the record's message.
 fn events_alone(record: &Record) -> Vec<Record> {
     match bundle::decode(&record.payload) {
         Ok(parts) => {

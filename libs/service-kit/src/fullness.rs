@@ -1,12 +1,6 @@
-//! Fullness of streams and of the store that they share, for processes that publish to them.
-//!
-//! A stream has a limit of messages and perhaps of bytes. If it is 80 % full ([`DISPATCHER_STOPS`]), the dispatcher adds nothing
-//! to it, and sends wait in their own stream. If it is 90 % full ([`GATEWAY_STOPS`]), the gateway refuses requests that would add
-//! to it.
-//!
-//! The store holds the bytes of all streams. If it is 80 % full ([`SENDS_STOP`]), no process adds sends. If it is 90 % full
-//! ([`WORK_STOPS`]), no process adds jobs or inbox events. So the sends that the log already holds can still be planned, which
-//! makes room. The last 10 % are reserved for messages that must not be refused: outcomes and erasures.
+//! Fullness of streams and of the store that they share (`docs/decisions/0064-the-store-is-shared-and-its-size-is-probed.md`). The store
+//! stops sends before jobs, because planning the sends that the log already holds makes room. The last 10 % are reserved for messages that
+//! must not be refused: outcomes and erasures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,17 +11,17 @@ use event_log::{EventLog, StoreUse};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The dispatcher stops adding to a stream that has reached this fraction of its limits.
+/// Fraction of a stream's limits at which the dispatcher adds nothing to it.
 pub const DISPATCHER_STOPS: f64 = 0.8;
-/// The gateway refuses requests that would add to a stream that has reached this fraction of its limits.
+/// Fraction of a stream's limits at which the gateway refuses requests that would add to it.
 pub const GATEWAY_STOPS: f64 = 0.9;
-/// No process adds to a send stream if the store has reached this fraction of its limit.
+/// Fraction of the store's limit at which no process adds sends.
 pub const SENDS_STOP: f64 = 0.8;
-/// No process adds jobs or inbox events if the store has reached this fraction of its limit.
+/// Fraction of the store's limit at which no process adds jobs or inbox events.
 pub const WORK_STOPS: f64 = 0.9;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Fill of streams and of their store at the last check. All clones use the same state.
+/// Fill at the last check. All clones use the same state.
 #[derive(Clone, Debug)]
 pub struct Fullness {
     limit: f64,
@@ -43,7 +37,7 @@ struct CheckedStream {
     bytes: AtomicU64,
 }
 
-/// Bytes in use and their limit; a limit of 0 means that there is none.
+/// Bytes; a limit of 0 means that there is none.
 #[derive(Debug, Default)]
 struct CheckedStore {
     used: AtomicU64,
@@ -51,8 +45,7 @@ struct CheckedStore {
 }
 
 impl Fullness {
-    /// Creates the state of `streams`. A stream counts as full if it has reached the fraction `limit` (0 to 1) of its limits.
-    /// Before the first check, no stream counts as full.
+    /// A stream counts as full at the fraction `limit` of its limits, and never before the first check.
     #[must_use]
     pub fn new(limit: f64, streams: impl IntoIterator<Item = StreamName>) -> Fullness {
         let empty =
@@ -60,13 +53,12 @@ impl Fullness {
         Fullness { limit, streams: streams.into_iter().map(empty).collect(), store: Arc::default() }
     }
 
-    /// Returns true if the stream or the store was full when it was last checked.
+    /// True if the stream or the store was full at the last check.
     #[must_use]
     pub fn is_full(&self, stream: StreamName) -> bool {
         self.full().any(|name| name == stream)
     }
 
-    /// Lists the streams that cannot be added to, because they or the store were full when they were last checked.
     pub fn full(&self) -> impl Iterator<Item = StreamName> {
         let store = self.store().fill();
         self.streams
@@ -75,19 +67,18 @@ impl Fullness {
             .map(|stream| stream.name)
     }
 
-    /// Lists the streams that had reached the fraction `share` of their own limits when they were last checked.
+    /// Streams that have reached the fraction `share` of their own limits.
     pub fn above(&self, share: f64) -> impl Iterator<Item = StreamName> {
         self.streams.iter().filter(move |stream| stream.fill() >= share).map(|stream| stream.name)
     }
 
-    /// Use of the store at the last check, with the bytes that were [`added`](Self::add) since.
+    /// Use at the last check, with the bytes that were [`added`](Self::add) since.
     #[must_use]
     pub fn store(&self) -> StoreUse {
         let limit = self.store.limit.load(Ordering::Relaxed);
         StoreUse { used: self.store.used.load(Ordering::Relaxed), limit: (limit > 0).then_some(limit) }
     }
 
-    /// Bytes of the streams that `of` selects, at the last check.
     pub fn bytes(&self, of: impl Fn(StreamName) -> bool) -> u64 {
         let selected = self.streams.iter().filter(|stream| of(stream.name));
         selected.map(|stream| stream.bytes.load(Ordering::Relaxed)).sum()
@@ -99,7 +90,7 @@ impl Fullness {
         self.store.used.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Checks the store and all streams every second, until `end`.
+    /// Checks every second.
     pub async fn follow_until(self, end: CancellationToken, log: EventLog) -> anyhow::Result<()> {
         while end.run_until_cancelled(self.refresh(&log)).await.is_some() {
             end.run_until_cancelled(sleep(CHECK_INTERVAL)).await;
@@ -107,7 +98,7 @@ impl Fullness {
         Ok(())
     }
 
-    /// Checks the store and all streams once. A stream that cannot be checked keeps its last value.
+    /// A stream that cannot be checked keeps its last value.
     pub async fn refresh(&self, log: &EventLog) {
         match log.store_use().await {
             Ok(store) => self.note_store(store),

@@ -1,5 +1,3 @@
-//! Readiness of this process.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -12,7 +10,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::Tasks;
 
-/// Timeout of one ping of a server.
 const PING_LIMIT: Duration = Duration::from_secs(1);
 /// Time for which a report is reused, so that frequent probes cause no load.
 const KEPT_FOR: Duration = Duration::from_secs(1);
@@ -28,17 +25,14 @@ pub struct Readiness {
     last: Arc<Mutex<Option<(Instant, Report)>>>,
 }
 
-/// The answer to a readiness probe. It is serialized into the body of the response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// True if the process can serve requests.
     pub ready: bool,
-    /// Failing dependencies.
     pub not_ready: Vec<FailingDependency>,
 }
 
-/// One failing dependency. The cause is only logged, because the endpoint is public.
+/// The cause is only logged, because the endpoint is public.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailingDependency {
     /// `database`, `log` or `process`.
@@ -48,20 +42,18 @@ pub struct FailingDependency {
 }
 
 impl Readiness {
-    /// Creates the readiness check of PostgreSQL and NATS. `tasks` show whether the process is stopping.
     #[must_use]
     pub fn new(store: Store, log: EventLog, tasks: Tasks) -> Readiness {
         Readiness { store, log, tasks, needs_servers: Arc::new(AtomicBool::new(true)), last: Arc::default() }
     }
 
-    /// Keeps the process ready while a server is unavailable. The report still lists that server. During an outage, a gateway
-    /// answers 503 with `Retry-After`. If it also reported that it is not ready, a short outage of PostgreSQL would remove all
-    /// gateways from the load balancer at once. Callers would then get the load balancer's errors instead.
+    /// Keeps the process ready while a server is unavailable. A gateway then answers 503 with `Retry-After`; if it were not ready, a short
+    /// outage of PostgreSQL would remove all gateways from the load balancer at once.
     pub fn serve_without_servers(&self) {
         self.needs_servers.store(false, Ordering::Relaxed);
     }
 
-    /// Pings database and log concurrently, each for at most 1 s. Returns the last report if it is less than 1 s old.
+    /// Each ping takes at most 1 s. Returns the last report if it is less than 1 s old.
     pub async fn check(&self) -> Report {
         let mut last = self.last.lock().await;
         let report = match &*last {
@@ -85,8 +77,8 @@ impl Readiness {
         Report { ready: not_ready.is_empty() || !self.needs_servers.load(Ordering::Relaxed), not_ready }
     }
 
-    /// Opens a new connection, and logs PostgreSQL's answer. If the pool has no free connection, a ping only times out, but the
-    /// answer to a new connection names the cause, such as too many connections.
+    /// Opens a new connection: if the pool has no free connection, a ping only times out, but PostgreSQL's answer to a new connection names
+    /// the cause, such as too many connections.
     async fn log_database_cause(&self) {
         match timeout(PING_LIMIT, self.store.try_connection()).await {
             Ok(Ok(())) => {

@@ -1,4 +1,4 @@
-//! Checks that the database and the event log belong to the same installation. Services make this check before they start.
+//! Checks, before services start, that the database and the event log belong to the same installation.
 
 use std::collections::HashMap;
 
@@ -14,12 +14,9 @@ use crate::config::Nats;
 
 const NO_SCHEMA: &str = "the schema is missing: run `tidings migrate` first";
 
-/// Permanently records the number of inbox partitions, creates missing streams and records their identities. The schema must be
-/// up to date. This call can be repeated safely, even by several processes at once.
-///
-/// # Errors
-/// Returns an error if the installation has a different number of partitions, if its streams are not those recorded in the
-/// database, or if an unrecorded stream has ever contained a message.
+/// Permanently records the number of inbox partitions, and creates missing streams and records their identities. The schema must be up to
+/// date. Safe to repeat, even by several processes at once. Fails if the installation has other partitions or streams, or an unrecorded
+/// stream has ever contained a message.
 pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     let _alone = store.database().prepare_alone().await?;
     if matches!(
@@ -65,7 +62,7 @@ pub async fn prepare(store: &Store, log: &EventLog, partitions: u32) -> anyhow::
     Ok(store.database().record_database().await?)
 }
 
-/// Finds and stores the number of bytes that the log can hold. If the log does not answer, the stored number stays.
+/// Stores the number of bytes that the log can hold. If the log does not answer, the stored number stays.
 pub async fn record_log_store(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     match log.storable(&StreamName::all(partitions)).await {
         Ok(found) => Ok(store.database().record_log_store(found).await?),
@@ -76,12 +73,9 @@ pub async fn record_log_store(store: &Store, log: &EventLog, partitions: u32) ->
     }
 }
 
-/// Sets the configured message limit and replicas on the streams of a prepared installation, and returns the streams that
-/// changed. A value that is not configured stays unchanged. Repeating this call is safe. Services can keep running, and use the
-/// new limit soon afterwards.
-///
-/// # Errors
-/// Returns an error if a stream holds too many messages for its new limit, or the server cannot provide that many replicas.
+/// Sets the configured limits and replicas of streams, and returns the streams that changed. Safe to repeat while services run, which use
+/// the new limit soon afterwards. Fails if a stream holds too many messages for its new limit, or the server cannot provide that many
+/// replicas.
 pub async fn resize(
     store: &Store,
     log: &EventLog,
@@ -98,8 +92,8 @@ pub async fn resize(
         .context("cannot apply nats.max_messages or nats.replicas")
 }
 
-/// Refuses a database that was restored from a backup, until `tidings restore` has read the log. Such a database does not contain
-/// the messages sent since the backup, so services would send them again.
+/// A database that was restored from a backup lacks the messages sent since then, so services would send them again. `tidings restore`
+/// reads them from the log.
 async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     let recorded = store.database().recorded_database().await;
     let hint = "the schema is not that of this release: run `tidings migrate` first";
@@ -117,11 +111,7 @@ async fn refuse_restored(store: &Store) -> anyhow::Result<()> {
     }
 }
 
-/// Checks that services may start: database and log belong together, and `tidings restore` need not run first. Returns the number
-/// of inbox partitions.
-///
-/// # Errors
-/// Returns an error if `tidings restore` must run first, or if [`verify_log`] returns one.
+/// Like [`verify_log`], but fails too if `tidings restore` must run first.
 pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     if store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?.is_some() {
         refuse_restored(store).await?;
@@ -129,18 +119,15 @@ pub async fn verify(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     verify_log(store, log).await
 }
 
-/// Returns a function that adds `hint` to a database error. If the database is unavailable, the error stays unchanged.
+/// Adds `hint` unless the database is unavailable.
 fn with_hint(hint: &'static str) -> impl FnOnce(store::Error) -> anyhow::Error {
     move |error| {
         if error.is_unavailable() { error.into() } else { anyhow::Error::from(error).context(hint) }
     }
 }
 
-/// Checks that database and log belong together, and returns the number of inbox partitions.
-///
-/// # Errors
-/// Returns an error if the installation is not prepared yet, the log is not the one recorded in the database, or a stream ends
-/// below its checkpoint.
+/// Returns the number of inbox partitions. Fails if the installation is not prepared yet, the log is not the one recorded in the database,
+/// or a stream ends below its checkpoint.
 pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     let partitions = store.database().partitions().await.map_err(with_hint(NO_SCHEMA))?;
     let Some(partitions) = partitions else { bail!("nothing is installed yet: run `tidings migrate` first") };
@@ -160,8 +147,8 @@ pub async fn verify_log(store: &Store, log: &EventLog) -> anyhow::Result<u32> {
     Ok(partitions)
 }
 
-/// Returns the highest checkpoint of each stream. Callers must read the checkpoints before they read the state of the log.
-/// Otherwise, while services run, a checkpoint could appear to be ahead of the end of its stream.
+/// Callers must read the checkpoints before the state of the log; otherwise, while services run, a checkpoint could appear to be ahead of
+/// the end of its stream.
 async fn checkpoints(store: &Store, partitions: u32) -> anyhow::Result<HashMap<StreamName, u64>> {
     let mut read = HashMap::new();
     for stream in (0..partitions).map(StreamName::Inbox).chain([StreamName::Outcome]) {

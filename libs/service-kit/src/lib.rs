@@ -1,8 +1,5 @@
-//! Common code of all services: configuration, telemetry, the metrics and health server, connections, and graceful start and
-//! stop.
-//!
-//! A service is a function `async fn run(context: Context) -> anyhow::Result<()>`, which `tidings run` passes to
-//! [`service_main`]. The function runs until [`Tasks::stopping`] returns.
+//! Common code of all services. A service is a function `async fn run(context: Context) -> anyhow::Result<()>` that runs until
+//! [`Tasks::stopping`] returns.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod allocator;

@@ -1,5 +1,3 @@
-//! A limit on the log lines that callers can cause, so that a flood of them does not fill the disk.
-
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
@@ -11,10 +9,9 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use crate::log_filter::OWN;
 
-/// Minimum time between two lines of one kind.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A limit of one line per second for each kind. The kinds must be few, such as places in the code.
+/// One line per second for each kind. The kinds must be few, such as places in the code.
 #[derive(Debug)]
 pub struct LineRate<K>(Mutex<HashMap<K, Kind>>);
 
@@ -31,8 +28,7 @@ impl<K> Default for LineRate<K> {
 }
 
 impl<K: Eq + Hash> LineRate<K> {
-    /// Decides whether to log a line. If so, returns the number of lines of this kind that were left out since the last one; otherwise
-    /// counts this line as left out and returns None.
+    /// Returns the number of lines of this kind that were left out since the last one; None if this line must be left out.
     pub fn line(&self, kind: K, now: Instant) -> Option<u64> {
         let mut kinds = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(kind) = kinds.get_mut(&kind) else {
@@ -48,8 +44,7 @@ impl<K: Eq + Hash> LineRate<K> {
     }
 }
 
-/// Limits the lines of libraries to one per second and place in their code. A client of the gateway can cause some of them with
-/// each request.
+/// One line per second for each place in a library's code. A client of the gateway can cause some of them with each request.
 #[derive(Debug, Default)]
 pub(crate) struct OfLibraries(LineRate<Identifier>);
 
@@ -67,7 +62,6 @@ impl<S: Subscriber> Layer<S> for OfLibraries {
     }
 }
 
-/// Returns true if the target belongs to a crate of this workspace.
 fn is_own(target: &str) -> bool {
     let name = target.split("::").next().unwrap_or_default();
     OWN.contains(&name) || name.starts_with("tidings_")

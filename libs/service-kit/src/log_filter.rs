@@ -1,9 +1,7 @@
-//! The filter of log lines and spans, parsed from `log.level`.
-
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
-/// Names of this workspace's crates, as they appear in the targets of log events. `tidings` also covers the programs
-/// (`tidings_gateway` and so on). An architecture test compares this list with the workspace.
+/// Crates of this workspace in the targets of log events. `tidings` also covers the programs (`tidings_gateway` and so on). An architecture
+/// test compares this list with the workspace.
 pub const OWN: [&str; 23] = [
     "credentials",
     "dispatcher",
@@ -30,20 +28,16 @@ pub const OWN: [&str; 23] = [
     "worker",
 ];
 
-/// Dependencies whose names begin with a name in [`OWN`]. Targets are compared by prefix, so these dependencies need their own
-/// level.
+/// Dependencies whose names begin with a name in [`OWN`]. Targets are compared by prefix, so they need their own level.
 pub const NAMESAKES: [&str; 6] =
     ["email_address", "email_encoding", "web_sys", "web_time", "webpki_root_certs", "webpki_roots"];
 
-/// Most verbose level of a dependency that `log.level` does not name. At more verbose levels, libraries print messages,
-/// credentials and bodies that they send and receive.
+/// For dependencies that `log.level` does not name. At more verbose levels, libraries print messages, credentials and bodies that they send
+/// and receive.
 const FOREIGN: LevelFilter = LevelFilter::INFO;
 
-/// Parses `log.level`: levels and `target=level` directives, separated by commas. A level without a target applies to the [`OWN`]
-/// crates. It applies to dependencies too, but there it is at most `info`.
-///
-/// # Errors
-/// Returns an error if a directive cannot be read.
+/// Parses `log.level`: levels and `target=level` directives, separated by commas. A level without a target applies to the [`OWN`] crates,
+/// and to dependencies up to `info`.
 pub fn parse(text: &str) -> Result<Targets, ParseError> {
     let (levels, named): (Vec<&str>, Vec<&str>) =
         text.split(',').map(str::trim).partition(|directive| level(directive).is_some());
@@ -61,14 +55,13 @@ pub fn parse(text: &str) -> Result<Targets, ParseError> {
     Ok(targets.with_targets(named))
 }
 
-/// Parses a level without a target; None for any other directive. The library would read any other directive without `=` as the
-/// name of a crate, and an empty directive as `error`.
+/// None for a directive with a target. The library would read any other directive without `=` as the name of a crate, and an empty one as
+/// `error`.
 fn level(directive: &str) -> Option<LevelFilter> {
     if directive.is_empty() { None } else { directive.parse().ok() }
 }
 
-/// Returns true if `text` is a usable `log.level`. Filters by span or field are refused, because they would raise the level of
-/// every dependency that is called in such a span.
+/// Filters by span or field are refused, because they would raise the level of every dependency that is called in such a span.
 pub(crate) fn is_usable(text: &str) -> bool {
     let is_directive = |directive: &str| {
         !directive.contains('[') && directive.split_once('=').is_some_and(|(target, _)| !target.is_empty())

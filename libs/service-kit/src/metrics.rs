@@ -1,5 +1,3 @@
-//! Names of the metrics, and their rendering for Prometheus.
-
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -10,118 +8,104 @@ use store::Store;
 
 use crate::{Build, Tasks};
 
-/// Counter, by `lane`: sends that the log confirmed.
+/// Labels: `lane`.
 pub const ACCEPTED: &str = "tidings_accepted_total";
-/// Counter, by `lane`: sends whose chunks are all planned.
+/// Labels: `lane`.
 pub const DISPATCHED: &str = "tidings_dispatched_total";
-/// Gauge, by `lane`: 1 while sends wait in the log because a stream that planning adds to is nearly full, otherwise 0.
+/// Labels: `lane`.
 pub const DISPATCH_PAUSED: &str = "tidings_dispatch_paused";
-/// Counter, by `channel` and `status`: deliveries that reached a status.
+/// Labels: `channel`, `status`.
 pub const DELIVERIES: &str = "tidings_deliveries_total";
-/// Counter, by `result` (`settled`, `unchanged`, `waiting` for its message, or `unreadable`): receipts over SMPP.
+/// Labels: `result` (`settled`, `unchanged`, `waiting` for its message, or `unreadable`).
 pub const RECEIPTS: &str = "tidings_receipts_total";
-/// Counter, by `app` and `provider`: receipts that no message has matched within 30 seconds.
+/// Labels: `app`, `provider`.
 pub const RECEIPTS_MISSED: &str = "tidings_receipts_missed_total";
-/// Counter, by `keyword` (`stop`, `start`, `help`, or `unknown_sender`): keywords in SMS from recipients.
+/// Labels: `keyword` (`stop`, `start`, `help`, or `unknown_sender`).
 pub const SMS_KEYWORDS: &str = "tidings_sms_keywords_total";
-/// Gauge, by `stream`: number of messages in the stream.
+/// Labels: `stream`.
 pub const STREAM_MESSAGES: &str = "tidings_stream_messages";
-/// Gauge in bytes, by `stream`: size of the messages in the stream.
+/// Labels: `stream`.
 pub const STREAM_BYTES: &str = "tidings_stream_bytes";
-/// Gauge: bytes in all streams divided by the number that the log can hold, 0 to 1; 0 if that number is unknown.
+/// From 0 to 1; 0 if the number of bytes that the log can hold is unknown.
 pub const LOG_STORE_FILL: &str = "tidings_log_store_fill_ratio";
-/// Gauge in bytes: size up to which the log can grow, counting one copy of each stream; 0 if it is unknown.
+/// Counts one copy of each stream; 0 if the limit is unknown.
 pub const LOG_STORE_LIMIT: &str = "tidings_log_store_limit_bytes";
-/// Counter, by `quota` (`sends`, `files`): sends refused because their app has reached a quota of bytes per day.
+/// Labels: `quota` (`sends`, `files`).
 pub const BYTES_REFUSED: &str = "tidings_bytes_refused_total";
-/// Gauge, by `stream`: fill of the stream, 0 to 1. This is the highest of its messages and bytes, each divided by its limit, and
-/// of [`LOG_STORE_FILL`].
+/// Labels: `stream`. From 0 to 1: the highest of the stream's messages and bytes, each divided by its limit, and of [`LOG_STORE_FILL`].
 pub const STREAM_FILL: &str = "tidings_stream_fill_ratio";
-/// Gauge, by `stream`: messages that the stream's consumer has not acknowledged.
+/// Labels: `stream`.
 pub const STREAM_PENDING: &str = "tidings_stream_pending";
-/// Gauge in seconds, by `stream`: age of the oldest message that the stream's consumer has not acknowledged.
+/// Labels: `stream`.
 pub const STREAM_OLDEST_AGE: &str = "tidings_stream_oldest_age_seconds";
-/// Gauge, by `stream`: events that the projection has not committed.
+/// Labels: `stream`.
 pub const PROJECTION_LAG_EVENTS: &str = "tidings_projection_lag_events";
-/// Gauge in seconds, by `stream`: age of the oldest event that the projection has not committed.
+/// Labels: `stream`.
 pub const PROJECTION_LAG_SECONDS: &str = "tidings_projection_lag_seconds";
-/// Histogram in seconds, by `route`, `method` and `status`: time to answer a request.
+/// Labels: `route`, `method`, `status`.
 pub const HTTP_REQUEST_SECONDS: &str = "tidings_http_request_seconds";
-/// Counter: connections closed at once because their peer already had the maximum number of connections per peer.
 pub const CONNECTIONS_REFUSED: &str = "tidings_connections_refused_total";
-/// Counter, by `code`: requests whose credentials were refused (401).
+/// Labels: `code`.
 pub const REFUSED_CREDENTIALS: &str = "tidings_refused_credentials_total";
-/// Histogram in seconds: from accepting a send to adding its item to the inbox.
 pub const ACCEPT_TO_INBOX_SECONDS: &str = "tidings_accept_to_inbox_seconds";
-/// Counter, by `cause` (`age` or `count`): inbox items that the retention removed.
+/// Labels: `cause` (`age` or `count`).
 pub const INBOX_REMOVED: &str = "tidings_inbox_removed_total";
-/// Gauge, by `transport` (`sse` or `socket_io`): open live connections.
+/// Labels: `transport` (`sse` or `socket_io`).
 pub const REALTIME_CONNECTIONS: &str = "tidings_realtime_connections";
-/// Counter, by `kind`: updates added to the queues of live connections.
+/// Labels: `kind`.
 pub const REALTIME_EVENTS: &str = "tidings_realtime_events_total";
-/// Counter, by `reason` (`rebuilt`, `too_old` or `too_slow`): live connections whose client had to fetch its items again.
+/// Labels: `reason` (`rebuilt`, `too_old` or `too_slow`).
 pub const REALTIME_RESETS: &str = "tidings_realtime_resets_total";
-/// Gauge in seconds, by `partition`: age of the oldest change that was read from the log, but not reported to live connections.
+/// Labels: `partition`.
 pub const REALTIME_BEHIND_SECONDS: &str = "tidings_realtime_behind_seconds";
-/// Histogram in seconds, by `lane`: from accepting a send, or from its scheduled time, to publishing its last job or inbox event.
+/// Labels: `lane`. Starts at the scheduled time of a scheduled send.
 pub const ACCEPT_TO_PLAN_SECONDS: &str = "tidings_accept_to_plan_seconds";
-/// Histogram in seconds, by `channel`: from creating the job of a first attempt to calling a provider.
+/// Labels: `channel`. Counts first attempts only.
 pub const JOB_WAIT_SECONDS: &str = "tidings_job_wait_seconds";
-/// Histogram in seconds, by `channel`: duration of a call to a provider.
+/// Labels: `channel`.
 pub const PROVIDER_CALL_SECONDS: &str = "tidings_provider_call_seconds";
-/// Gauge, by `channel`, `app` and `provider`: 0 closed (calls are made), 1 half-open (a single call is tried), 2 open (no calls).
-/// The gauge exists only for providers whose breaker has opened before.
+/// Labels: `channel`, `app`, `provider`. Exists only for providers whose breaker has opened before.
 pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
-/// Counter, by `channel` and `cause`: jobs postponed without an attempt, because their providers are paused (`breaker`) or have
-/// reached their limit of concurrent calls (`busy`) or of calls per second (`rate`).
+/// Labels: `channel`, `cause`: providers are paused (`breaker`) or have reached their limit of concurrent calls (`busy`) or of calls per
+/// second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
-/// Counter, by `channel`: calls for a delivery whose provider may have accepted an earlier call.
+/// Labels: `channel`.
 pub const COPIES_IN_DOUBT: &str = "tidings_copies_in_doubt_total";
-/// Counter: sends that were removed because they were older than the retention.
 pub const REMOVED_SENDS: &str = "tidings_removed_sends_total";
-/// Counter, by `outcome`: attempts to deliver a message to an app's endpoint.
+/// Labels: `outcome`.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
-/// Histogram in seconds: duration of a webhook call.
 pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
-/// Gauge: number of webhook messages that are not delivered yet.
 pub const WEBHOOK_PENDING: &str = "tidings_webhook_pending";
-/// Gauge in seconds: age of the oldest webhook message that is not delivered yet.
 pub const WEBHOOK_OLDEST_AGE: &str = "tidings_webhook_oldest_age_seconds";
 
-/// Counter, by `channel`: messages that a provider refused because of their sender, for example because the sender is on a block
-/// list. Such a refusal affects every message of the channel.
+/// Labels: `channel`. The sender is on a block list, for example, which affects every message of the channel.
 pub const PROVIDER_ALERTS: &str = "tidings_provider_alerts_total";
 
-/// Counter, by `type`: messages skipped because this release does not know their type.
+/// Labels: `type`.
 pub const UNKNOWN_EVENTS: &str = "tidings_unknown_events_total";
-/// Counter, by `type`: messages left in place because only a newer release can read them.
+/// Labels: `type`.
 pub const NEWER_EVENTS: &str = "tidings_newer_events_total";
-/// Counter, by `stream`: messages parked or dead-lettered after repeated or permanent failures.
+/// Labels: `stream`.
 pub const DEAD_EVENTS: &str = "tidings_dead_events_total";
 
-/// Gauge, always 1, by `service`, `version` and `revision`.
+/// Labels: `service`, `version`, `revision`.
 pub const BUILD_INFO: &str = "tidings_build_info";
-/// Gauge, by `state` (`used` or `idle`): connections of this process to PostgreSQL.
+/// Labels: `state` (`used` or `idle`).
 pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
-/// Gauge: maximum number of connections of this process to PostgreSQL (`database.max_connections`).
 pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
 
-/// Upper bounds of the buckets of every histogram, in seconds.
+/// Upper bounds in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// Interval of the recorder's upkeep. Without upkeep, observations would accumulate in a process that is not scraped.
+/// Without upkeep, observations would accumulate in a process that is not scraped.
 const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 
 static RECORDER: OnceLock<Result<PrometheusHandle, String>> = OnceLock::new();
 
-/// Error: the recorder cannot be installed.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics: {0}")]
 pub struct MetricsError(String);
 
-/// Installs the recorder of the `metrics` macros. Only the first call has an effect.
-///
-/// # Errors
-/// Returns an error if another recorder is installed.
+/// Only the first call has an effect.
 pub fn install() -> Result<(), MetricsError> {
     let recorder = RECORDER.get_or_init(|| {
         let builder = PrometheusBuilder::new().set_buckets(&BUCKETS).map_err(|error| error.to_string())?;
@@ -185,7 +169,6 @@ fn describe() {
     describe_counter!(INBOX_REMOVED, "Inbox items removed because of their age or number");
 }
 
-/// Describes the metrics of planning, deliveries and webhooks.
 fn describe_work() {
     describe_histogram!(
         ACCEPT_TO_PLAN_SECONDS,
@@ -214,14 +197,12 @@ fn describe_work() {
     describe_gauge!(WEBHOOK_OLDEST_AGE, Unit::Seconds, "Age of the oldest pending message to an endpoint");
 }
 
-/// Sets [`BUILD_INFO`] for the program of this process.
 pub(crate) fn name_build(service: &'static str, build: Build) {
     let labels = [("service", service), ("version", build.version), ("revision", build.revision)];
     gauge!(BUILD_INFO, &labels).set(1.0);
 }
 
-/// Records the metrics that are measured at each scrape: those of the process (`process_*`, Prometheus's standard names) and of
-/// its connection pool.
+/// Records the metrics that are measured at each scrape: `process_*` (Prometheus's standard names), and those of the connection pool.
 pub(crate) fn observe(store: &Store) {
     Collector::default().collect();
     let connections = store.connections();
@@ -230,7 +211,7 @@ pub(crate) fn observe(store: &Store) {
     gauge!(DATABASE_CONNECTIONS_MAX).set(f64::from(connections.max));
 }
 
-/// Renders all metrics in the Prometheus text format; empty before [`install`].
+/// Empty before [`install`].
 #[must_use]
 pub fn render() -> String {
     match RECORDER.get() {
@@ -239,7 +220,6 @@ pub fn render() -> String {
     }
 }
 
-/// Runs the recorder's upkeep every five seconds until the process stops.
 pub(crate) async fn run_upkeep(tasks: Tasks) -> anyhow::Result<()> {
     let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
     loop {

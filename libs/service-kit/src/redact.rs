@@ -1,5 +1,3 @@
-//! Values that logs and errors must not show.
-
 use std::fmt;
 
 /// A value that `Debug` and `Display` print as `[redacted]`.

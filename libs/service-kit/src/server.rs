@@ -18,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::{Context, Readiness, metrics};
 
-/// Maximum number of open connections: more than all scrapers and probes of an installation need.
+/// More than all scrapers and probes of an installation need.
 const MAX_CONNECTIONS: usize = 64;
 /// Time limit of a connection, which serves one request.
 const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
@@ -29,7 +29,6 @@ const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// Error: the server cannot listen on its address.
 #[derive(Debug, thiserror::Error)]
 #[error("metrics.listen: cannot listen on {address}")]
 pub struct ServerError {
@@ -37,11 +36,8 @@ pub struct ServerError {
     source: std::io::Error,
 }
 
-/// Starts the server on `metrics.listen`, once per process. The server runs until the process stops. Returns the server's
-/// address, which differs from the configured address if the configured port is 0.
-///
-/// # Errors
-/// Returns an error if the address is in use or is not an address of this machine.
+/// Starts the server on `metrics.listen`, once per process. The returned address differs from the configured one if the configured port is
+/// 0.
 pub async fn start(context: &Context) -> Result<SocketAddr, ServerError> {
     let address = context.config.metrics.listen;
     let failed = |source| ServerError { address, source };

@@ -1,13 +1,11 @@
-//! The URL of a server, including credentials.
-
 use std::fmt;
 use std::str::FromStr;
 
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-/// One URL, or several URLs separated by commas (a NATS cluster). `Debug` and `Display` show only scheme, host and port, never
-/// the user, the password or options.
+/// One URL, or several separated by commas (a NATS cluster). `Debug` and `Display` show only scheme, host and port, never the user, the
+/// password or options.
 #[derive(Clone)]
 pub struct ServerUrl {
     url: SecretString,
@@ -15,7 +13,7 @@ pub struct ServerUrl {
     endpoint: String,
 }
 
-/// Error: a text is not the URL of a server. The message does not repeat the text.
+/// The message does not repeat the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "not a URL such as scheme://user:password@host:port (characters like @ : / # in a password are written %40 %3A %2F %23)"
@@ -63,19 +61,18 @@ fn default_port(scheme: &str) -> Option<u16> {
 }
 
 impl ServerUrl {
-    /// The whole URL with its credentials. Pass it only to the client library.
+    /// Contains the credentials; pass it only to the client library.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.url.expose_secret()
     }
 
-    /// `host:port` for logs and errors, separated by commas if there are several URLs.
+    /// `host:port` for logs and errors, separated by commas.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// `postgres`, `nats`, `https`, …
     #[must_use]
     pub fn scheme(&self) -> &str {
         &self.scheme

@@ -1,5 +1,3 @@
-//! Start and stop of every service.
-
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -7,24 +5,20 @@ use std::time::Duration;
 use crate::telemetry::{self, TelemetryGuard};
 use crate::{Config, Context, allocator, metrics, server};
 
-/// Exit code for an unusable configuration, after which a restart cannot help.
+/// Exit code after which a restart cannot help.
 const USAGE: u8 = 2;
 /// Time limit for blocking calls that still run after every task has ended.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Version of the running program.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
-    /// Release.
     pub version: &'static str,
-    /// Commit that the program was built from, or `unknown`.
+    /// Commit, or `unknown`.
     pub revision: &'static str,
 }
 
-/// Runs the service `name` until SIGTERM, SIGINT or a failure. Reads the configuration, starts telemetry, connects to PostgreSQL
-/// and NATS, calls `run`, and serves metrics and health.
-///
-/// The exit code is 0 after a graceful stop, 2 if the configuration is not usable, and 1 after any other failure.
+/// Runs the service `name` until SIGTERM, SIGINT or a failure. The exit code is 0 after a graceful stop, 2 if the configuration is not
+/// usable, and 1 after any other failure.
 pub fn service_main<F, Fut>(name: &'static str, build: Build, file: Option<&Path>, run: F) -> ExitCode
 where
     F: FnOnce(Context) -> Fut,

@@ -1,5 +1,3 @@
-//! The tasks of a process, which stop together within a time limit.
-
 use std::io;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,19 +13,16 @@ use crate::panics;
 /// Time limit for tasks to finish after the process was asked to stop.
 pub(crate) const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Failure that ended a process.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ShutdownError {
     /// A task ended with an error or a panic, which was logged.
     #[error("{0} failed")]
     Failed(&'static str),
-    /// Tasks did not finish within the time limit.
     #[error("tasks still running 30 s after the process began to stop: {}", .0.join(", "))]
     Hung(Vec<&'static str>),
 }
 
-/// All tasks of the process. If one task fails, all tasks stop, so that a process never runs with only some of its tasks. All
-/// clones share the tasks.
+/// If one task fails, all tasks stop, so that a process never runs with only some of its tasks. All clones share the tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Tasks {
     tracker: TaskTracker,
@@ -47,10 +42,7 @@ impl Tasks {
         Tasks::default()
     }
 
-    /// Makes SIGTERM and SIGINT stop the process gracefully from now on.
-    ///
-    /// # Errors
-    /// Returns an error if the operating system refuses the signal handlers.
+    /// SIGTERM and SIGINT stop the process gracefully from now on.
     pub fn stop_on_signals(&self) -> io::Result<()> {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -68,8 +60,7 @@ impl Tasks {
         Ok(())
     }
 
-    /// Runs `task` until it ends. If it ends with an error or a panic, logs the failure under `name` and stops the whole process
-    /// with exit code 1.
+    /// Runs `task` until it ends. After an error or a panic, logs the failure under `name` and stops the whole process with exit code 1.
     pub fn spawn(&self, name: &'static str, task: impl Future<Output = anyhow::Result<()>> + Send + 'static) {
         self.with_state(|state| state.running.push(name));
         let tasks = self.clone();
@@ -99,26 +90,20 @@ impl Tasks {
         }
     }
 
-    /// Waits until the process must stop.
     pub async fn stopping(&self) {
         self.token.cancelled().await;
     }
 
-    /// Token that is cancelled when the process must stop.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.token
     }
 
-    /// Asks every task to finish.
     pub fn stop(&self) {
         self.token.cancel();
     }
 
     /// Waits until the process must stop, and then at most 30 s until all tasks have ended.
-    ///
-    /// # Errors
-    /// Returns an error if a task failed or did not finish in time.
     pub async fn finish(&self) -> Result<(), ShutdownError> {
         self.stopping().await;
         self.tracker.close();

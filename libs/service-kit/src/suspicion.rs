@@ -1,12 +1,9 @@
-//! Messages under suspicion: their handling may have ended the process.
+//! Messages under suspicion: their handling may have ended the process without a record. See
+//! `docs/decisions/0065-messages-that-end-processes-are-parked.md`.
 //!
-//! An abort, a stack overflow or a kill by the kernel leaves no record. So a message that was delivered three times is marked in the
-//! database before it is handled, and the mark is withdrawn afterwards. Marks that stay count the processes that ended meanwhile.
-//! Messages that a process handles at the same time could be blamed for each other. Therefore a message that has a mark is
-//! handled alone among the suspects of its process. After three marks, it is parked.
-//!
-//! A mark stays until the handling ends, however long that takes. A suspect leaves its places to others after 30 s, so a mark from a
-//! later time may be the work of another suspect. Therefore a message that has two marks is handled alone until the end.
+//! A suspect is marked in the database before it is handled, and marks that are not withdrawn count the processes that ended meanwhile. A
+//! message that has a mark is handled alone among the suspects of its process, so that neighbours are not blamed, and one that has two
+//! marks until its handling ends. After three marks, it is parked.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -18,26 +15,25 @@ use store::database::failure::Reader;
 use tokio::sync::{Semaphore, SemaphorePermit, oneshot};
 use tokio::time::timeout;
 
-/// Deliveries of a message that are normal: a process may be killed, or an acknowledgement lost.
+/// Deliveries without suspicion: a process may be killed, or an acknowledgement lost.
 const TRUSTED: u64 = 2;
-/// Number of processes that may end while they handle a message. The message is then parked.
+/// After so many ends of processes, the message is parked.
 pub(crate) const MAX_ENDS: i32 = 3;
-/// Maximum number of suspects without a mark that a process handles at the same time.
+/// Limit of suspects without a mark.
 const TOGETHER: u32 = 32;
-/// Maximum time for which a suspect waits for others.
+/// Time for which a suspect waits for others.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Time after which a suspect leaves its places to others, because a long call to a provider may last for minutes.
+/// After this time, a suspect leaves its places to others: a call to a provider may last for minutes.
 const IN_PLACE: Duration = Duration::from_secs(30);
-/// Time after which a handling counts as lost, because no handling lasts so long. The mark is then withdrawn.
+/// After this time, a handling counts as lost, and its mark is withdrawn.
 const WATCHED: Duration = Duration::from_secs(3600);
-/// Pause before another try to withdraw a mark, and number of tries.
+/// Pause between tries, and number of tries.
 const WITHDRAW_PAUSE: Duration = Duration::from_secs(1);
 const WITHDRAW_TRIES: u32 = 600;
 
-/// Places of the process for suspects. A suspect that has a mark takes all of them.
+/// A suspect that has a mark takes all places.
 static ROOM: Semaphore = Semaphore::const_new(TOGETHER as usize);
 
-/// Suspects of one stream that the process handles.
 #[derive(Clone, Debug)]
 pub(crate) struct Suspects {
     store: Store,
@@ -48,25 +44,19 @@ pub(crate) struct Suspects {
 /// Watches by sequence of the message. Sending or dropping a value ends its watch.
 type Watched = Mutex<HashMap<u64, oneshot::Sender<End>>>;
 
-/// Permission to handle a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Handle,
-    /// Other suspects are being handled.
     Later,
-    /// The handling has ended several processes.
     Park,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
-    /// The mark is withdrawn or deleted.
     Recorded,
-    /// The mark could not be withdrawn.
     Unrecorded,
 }
 
-/// Returns true if a message was delivered so often that it may end the process.
 pub(crate) fn is_suspect(deliveries: u64) -> bool {
     deliveries > TRUSTED
 }
@@ -76,10 +66,8 @@ impl Suspects {
         Suspects { store, reader: Reader::consumer(stream), watched: Arc::default() }
     }
 
-    /// Marks a suspect before it is handled. The caller ends the handling with [`end`](Self::end) or [`forget`](Self::forget).
-    ///
-    /// # Errors
-    /// Returns an error if the database fails. The message must then not be handled.
+    /// Marks a suspect before it is handled. The caller ends the handling with [`end`](Self::end) or [`forget`](Self::forget). After an
+    /// error, the message must not be handled.
     pub(crate) async fn begin(&self, seq: u64) -> Result<Verdict, store::Error> {
         if self.watched().contains_key(&seq) {
             return Ok(Verdict::Later);
@@ -103,7 +91,7 @@ impl Suspects {
         Ok(Verdict::Handle)
     }
 
-    /// Records that the handling has ended, and that the process lives. The message may be handled again.
+    /// Records that the process survived the handling. The message may be handled again.
     pub(crate) async fn end(&self, seq: u64) {
         let Some(watch) = self.watched().remove(&seq) else { return };
         let end = match self.store.database().end_handling(self.reader, seq).await {
@@ -116,13 +104,12 @@ impl Suspects {
         watch.send(end).ok();
     }
 
-    /// Ends the watch of a message whose marks are deleted.
     pub(crate) fn forget(&self, seq: u64) {
         let watch = self.watched().remove(&seq);
         watch.map(|watch| watch.send(End::Recorded));
     }
 
-    /// Keeps the places of a suspect for 30 s, or until its handling ends. If no end comes at all, withdraws the mark after an hour.
+    /// If no end of the handling comes at all, withdraws the mark after an hour.
     fn watch(&self, seq: u64, ends: i32, permit: SemaphorePermit<'static>) {
         let (watch, mut ended) = oneshot::channel();
         self.watched().insert(seq, watch);

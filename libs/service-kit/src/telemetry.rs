@@ -1,5 +1,3 @@
-//! Logs to standard error, and spans to an OTLP collector if one is configured.
-
 use std::io::IsTerminal;
 use std::time::Duration;
 
@@ -17,21 +15,15 @@ use crate::line_rate::OfLibraries;
 use crate::tls::install_crypto_provider;
 use crate::{ServerUrl, log_filter, panics};
 
-/// Timeout of one export of spans to the collector.
 const EXPORT_LIMIT: Duration = Duration::from_secs(5);
-/// Timeout of the last export, when the process ends.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
-/// Failure to set up telemetry.
 #[derive(Debug, thiserror::Error)]
 pub enum TelemetryError {
-    /// `log.level` is not a valid filter.
     #[error("log.level")]
     Level(#[from] tracing_subscriber::filter::ParseError),
-    /// The exporter of spans cannot be built.
     #[error("otlp.endpoint")]
     Exporter(#[from] opentelemetry_otlp::ExporterBuildError),
-    /// The process already has a subscriber.
     #[error("telemetry is already set up")]
     Twice(#[from] tracing_subscriber::util::TryInitError),
 }
@@ -52,10 +44,7 @@ impl Drop for TelemetryGuard {
     }
 }
 
-/// Sets up logs and traces, once per process. `service` names the process in its traces.
-///
-/// # Errors
-/// Returns an error if the log filter or the collector's endpoint is unusable, or telemetry is already set up.
+/// Sets up logs and traces, once per process.
 pub fn init(service: &'static str, config: &Config) -> Result<TelemetryGuard, TelemetryError> {
     let provider = config.otlp.endpoint.as_ref().map(|endpoint| provider(service, endpoint)).transpose()?;
     let spans = provider.as_ref().map(|provider| spans(provider.tracer("tidings")));

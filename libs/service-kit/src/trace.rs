@@ -1,5 +1,4 @@
-//! Traces across processes (W3C Trace Context): from the HTTP request through the event log to the call to the provider. Without
-//! `otlp.endpoint` there are no traces, and both functions do almost nothing.
+//! Traces across processes (W3C Trace Context). Without `otlp.endpoint`, both functions do almost nothing.
 
 use opentelemetry::propagation::{Extractor, Injector, TextMapPropagator};
 use opentelemetry::trace::TraceContextExt;
@@ -9,8 +8,7 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 const TRACEPARENT: &str = "traceparent";
 
-/// Returns the current span as a `traceparent` (W3C Trace Context, section 3.2), for a header or the envelope's `trace`. Returns
-/// `None` if the span is not part of a trace.
+/// Current span for a header or the envelope's `trace` (W3C Trace Context, section 3.2). None if it is not part of a trace.
 #[must_use]
 pub fn current_traceparent() -> Option<String> {
     let context = Span::current().context();
@@ -22,8 +20,7 @@ pub fn current_traceparent() -> Option<String> {
     carrier.0
 }
 
-/// Makes `span` part of the trace in `traceparent`. The span must not have been entered yet. Ignores a missing or malformed
-/// `traceparent`, as section 4.3 of the recommendation requires.
+/// `span` must not have been entered yet. A malformed `traceparent` is ignored, as section 4.3 of the recommendation requires.
 pub fn continue_from(span: &Span, traceparent: Option<&str>) {
     let Some(traceparent) = traceparent else { return };
     let context = TraceContextPropagator::new().extract(&Carrier(Some(traceparent.to_owned())));
@@ -33,7 +30,7 @@ pub fn continue_from(span: &Span, traceparent: Option<&str>) {
     }
 }
 
-/// A carrier of `traceparent` only, without the vendors' `tracestate`.
+/// Carries no `tracestate`, which belongs to vendors.
 struct Carrier(Option<String>);
 
 impl Injector for Carrier {

@@ -1,5 +1,3 @@
-//! Decoding, acknowledging, returning and parking the messages of a work stream.
-
 use std::time::Duration;
 
 use domain::event::{DecodeError, bundle, envelope_owner};
@@ -14,13 +12,12 @@ use crate::clock;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
 use crate::suspicion::{self, Suspects, Verdict};
 
-/// Delay before a message that could not be handled is delivered again. It must be shorter than one second, the duration of a
-/// fetch by an idle consumer: if a redelivery falls due just as a fetch ends, nats-server 2.9.10 postpones it by the whole
-/// `ack_wait`.
+/// Must be shorter than one second, the duration of a fetch by an idle consumer: if a redelivery falls due just as a fetch ends,
+/// nats-server 2.9.10 postpones it by the whole `ack_wait`.
 const AGAIN: Duration = Duration::from_millis(700);
 
-/// Handling of the messages of one work stream. If an acknowledgement is lost, the log delivers the message again, and the
-/// consumer finds that its work is already done. So a failed acknowledgement is logged only at debug level.
+/// If an acknowledgement is lost, the log delivers the message again, and the consumer finds that its work is already done. So a failed
+/// acknowledgement is logged only at debug level.
 #[derive(Clone, Debug)]
 pub struct WorkStream {
     store: Store,
@@ -28,7 +25,7 @@ pub struct WorkStream {
     suspects: Suspects,
 }
 
-/// App and send of a message. None if the message could not be read.
+/// None if the message could not be read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Owner {
     pub app: Option<AppId>,
@@ -41,14 +38,13 @@ impl WorkStream {
         WorkStream { suspects: Suspects::new(store.clone(), stream), store, stream }
     }
 
-    /// Returns true if the message was delivered so often that its handling may have ended processes. The caller handles it alone.
+    /// The caller handles a suspect alone.
     #[must_use]
     pub fn is_suspect(&self, delivered: &DeliveredMessage) -> bool {
         suspicion::is_suspect(delivered.deliveries)
     }
 
-    /// Marks a suspect before it is decoded. If its handling has ended several processes, parks it. Returns true if the caller may
-    /// handle it.
+    /// Marks a suspect, or parks it if its handling has ended several processes. Returns true if the caller may handle it.
     async fn begin_suspect(&self, delivered: &DeliveredMessage) -> bool {
         match self.suspects.begin(delivered.seq).await {
             Ok(Verdict::Handle) => return true,
@@ -78,15 +74,15 @@ impl WorkStream {
         false
     }
 
-    /// Leaves a message unacknowledged: another process acknowledges it, or the log delivers it again after `ack_wait`.
+    /// Another process acknowledges the message, or the log delivers it again after `ack_wait`.
     pub async fn leave(&self, delivered: &DeliveredMessage) {
         if self.is_suspect(delivered) {
             self.suspects.end(delivered.seq).await;
         }
     }
 
-    /// Leaves a message unacknowledged like [`leave`](Self::leave), because something that it needs is missing. Parks it when it is left
-    /// for the `most_times`th time. An event of a bundle is not counted: the log soon delivers it alone.
+    /// Leaves a message because something that it needs is missing, and parks it the `most_times`th time. An event of a bundle is not
+    /// counted: the log soon delivers it alone.
     pub async fn leave_or_park(
         &self,
         delivered: &DeliveredMessage,
@@ -110,9 +106,8 @@ impl WorkStream {
         }
     }
 
-    /// Decodes a message, and divides it into its events. Each is acknowledged or returned separately. If this release cannot
-    /// read the message, deals with it and returns nothing: a message of an unknown type is acknowledged, a newer message is
-    /// returned to the log, and a malformed message counts as a failure.
+    /// Divides a message into its events, which are acknowledged or returned separately. Of messages that this release cannot read, one of
+    /// an unknown type is acknowledged, a newer one is returned to the log, and a malformed one counts as a failure.
     pub async fn decode(&self, delivered: DeliveredMessage) -> Vec<(DeliveredMessage, Envelope)> {
         let is_suspect = self.is_suspect(&delivered);
         if is_suspect && !self.begin_suspect(&delivered).await {
@@ -149,8 +144,7 @@ impl WorkStream {
         Vec::new()
     }
 
-    /// Acknowledges a message, or an event of a bundle. If the whole message was delivered more than once, also deletes its
-    /// recorded failures.
+    /// If the whole message was delivered more than once, also deletes its recorded failures.
     pub async fn acknowledge(&self, delivered: &DeliveredMessage) {
         let is_done = delivered.ack().await.unwrap_or_else(|error| {
             tracing::debug!(
@@ -175,23 +169,22 @@ impl WorkStream {
         }
     }
 
-    /// Returns a message to the log, which delivers it again after 700 ms.
+    /// Redelivered after 700 ms.
     pub async fn return_later(&self, delivered: &DeliveredMessage) {
         self.return_after(&[delivered], AGAIN).await;
     }
 
-    /// Like [`return_later`](Self::return_later), for several messages.
     pub async fn return_all_later(&self, delivered: &[&DeliveredMessage]) {
         self.return_after(delivered, AGAIN).await;
     }
 
-    /// Returns a message to the log, which delivers it again at once. Callers must not have started to handle the message.
+    /// Redelivered at once. Callers must not have started to handle the message.
     pub async fn return_now(&self, delivered: &DeliveredMessage) {
         self.return_to_log(delivered, None).await;
     }
 
-    /// Returns messages to the log, which delivers them again after `delay`. Events of bundles become timers instead, which publish each of
-    /// them alone, because the log would deliver the other events of their bundles again too.
+    /// Events of bundles become timers, which publish each of them alone: the log would deliver the other events of their bundles again
+    /// too.
     pub async fn return_after(&self, delivered: &[&DeliveredMessage], delay: Duration) {
         let (parts, mut returned): (Vec<_>, Vec<_>) =
             delivered.iter().copied().partition(|delivered| delivered.is_part);
@@ -247,8 +240,8 @@ impl WorkStream {
         Ok(self.store.deliveries().set_timers(&timers).await?)
     }
 
-    /// Counts a failure that the message itself caused. Parks the message after its fifth failure, so that it does not delay
-    /// other messages. An event of a bundle first becomes a message of its own.
+    /// Parks the message after its fifth failure, so that it does not delay others. An event of a bundle first becomes a message of its
+    /// own.
     pub async fn count_failure(&self, delivered: &DeliveredMessage, owner: Owner, cause: &str) {
         if delivered.is_part {
             return self.return_later(delivered).await;
@@ -280,8 +273,7 @@ impl WorkStream {
         Ok(true)
     }
 
-    /// Parks a message that must not be delivered again. The caller acknowledges the message afterwards. Parking a message twice
-    /// is safe.
+    /// The caller acknowledges the message afterwards. Parking a message twice is safe.
     pub async fn park(
         &self,
         delivered: &DeliveredMessage,

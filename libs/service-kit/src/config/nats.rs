@@ -1,34 +1,21 @@
-//! `[nats]`.
-
 use std::path::PathBuf;
 
 use super::settings::Settings;
 use crate::ServerUrl;
 
-/// Address of NATS, credentials and stream limits.
 #[derive(Clone, Debug)]
 pub struct Nats {
-    /// One or several URLs (`nats://…` or `tls://…`), separated by commas. If it is not set, `NATS_URL` applies.
     pub url: Option<ServerUrl>,
-    /// File with the certificates (PEM) of the authorities that may sign the server's certificate. If it is not set, the
-    /// authorities of the operating system apply.
     pub ca_file: Option<PathBuf>,
-    /// File with the certificate (PEM) of this client. `key_file` must be set too.
     pub cert_file: Option<PathBuf>,
-    /// File with the private key (PEM) for the certificate in `cert_file`.
     pub key_file: Option<PathBuf>,
-    /// File with the JWT and the seed of a NATS user (`.creds`).
     pub credentials_file: Option<PathBuf>,
-    /// Number of copies of every stream, 1 to 5.
     pub replicas: usize,
-    /// True if the configuration sets `replicas`. `tidings migrate` then changes streams that have a different number of copies.
+    /// True if the configuration sets `replicas`; `tidings migrate` then changes streams that differ.
     pub replicas_are_set: bool,
-    /// Maximum number of messages in a stream. A full stream refuses further messages.
     pub max_messages: i64,
-    /// Number of bytes that all streams together may use, counting one copy of each. 0 means the number that `tidings migrate`
-    /// found.
     pub max_store: u64,
-    /// True if the configuration sets `max_messages`. `tidings migrate` then changes streams that have a different limit.
+    /// True if the configuration sets `max_messages`; `tidings migrate` then changes streams that differ.
     pub max_messages_are_set: bool,
 }
 

@@ -1,22 +1,18 @@
-//! Networks of IP addresses.
-
 use std::net::IpAddr;
 use std::str::FromStr;
 
-/// A network in CIDR notation (RFC 4632, RFC 4291), such as `10.0.0.0/8`. A single address is a network of one address.
+/// CIDR notation (RFC 4632, RFC 4291). A single address is a network of one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
     prefix: u32,
 }
 
-/// Error: the text is not a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an address or a network such as 10.0.0.0/8")]
 pub struct InvalidNetwork;
 
 impl Network {
-    /// Returns true if the address is in the network.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         let (network, bits) = number(self.address);
@@ -38,7 +34,7 @@ impl FromStr for Network {
     }
 }
 
-/// Returns the address as a number, and its length in bits.
+/// The address, and its length in bits.
 fn number(address: IpAddr) -> (u128, u32) {
     match address {
         IpAddr::V4(address) => (u32::from(address).into(), 32),

@@ -15,7 +15,7 @@ use super::problem::{ConfigError, Origin, Problem};
 use crate::ServerUrl;
 
 const PREFIX: &str = "TIDINGS_";
-/// Prefix of environment variables that only tests use. They are not settings.
+/// Variables that only tests use; they are not settings.
 const TEST_PREFIX: &str = "TIDINGS_TEST_";
 /// Variables without the prefix `TIDINGS_` that apply if their key is not set.
 const FALLBACKS: [(&str, &str); 2] = [("DATABASE_URL", "database.url"), ("NATS_URL", "nats.url")];
@@ -27,9 +27,9 @@ const VALUE_FILES: [(&str, &str); 5] = [
     ("TIDINGS_NATS__URL_FILE", "TIDINGS_NATS__URL"),
     ("TIDINGS_OTLP__ENDPOINT_FILE", "TIDINGS_OTLP__ENDPOINT"),
 ];
-/// Maximum size of a file in `VALUE_FILES`, in bytes: enough for the URLs of all servers of a cluster.
+/// In bytes: enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// If an unknown key is at least this similar (0 to 1) to a known key, the error suggests the known key.
+/// Similarity (0 to 1) from which an error suggests a known key.
 const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
@@ -42,7 +42,7 @@ pub(super) struct Settings {
 enum Value {
     One(String),
     Many(Vec<String>),
-    /// An empty table. Only its name is checked.
+    /// Only the name of an empty table is checked.
     Section,
 }
 
@@ -107,7 +107,6 @@ impl Settings {
         }
     }
 
-    /// Reads a number within `range`.
     pub(super) fn number<T>(&mut self, key: &'static str, default: T, range: RangeInclusive<T>) -> T
     where
         T: FromStr + PartialOrd + Display,
@@ -116,7 +115,6 @@ impl Settings {
         self.one(key, default, |text| text.parse().ok().filter(|number| range.contains(number)), &wanted)
     }
 
-    /// Reads a time within `range`.
     pub(super) fn duration(
         &mut self,
         key: &'static str,
@@ -129,17 +127,15 @@ impl Settings {
         self.one(key, default, parse, &wanted)
     }
 
-    /// Reads an IP address and a port.
     pub(super) fn address(&mut self, key: &'static str, default: SocketAddr) -> SocketAddr {
         self.one(key, default, |text| text.parse().ok(), "an IP address and a port, such as 0.0.0.0:8080")
     }
 
-    /// Reads a file's path.
     pub(super) fn path(&mut self, key: &'static str) -> Option<PathBuf> {
         self.one(key, None, |text| (!text.is_empty()).then(|| Some(PathBuf::from(text))), "a file's path")
     }
 
-    /// Reads a URL with one of these schemes. A URL counts as a secret, because it may contain a password.
+    /// A URL counts as a secret, because it may contain a password.
     pub(super) fn url(&mut self, key: &'static str, schemes: &[&str]) -> Option<ServerUrl> {
         let (value, origin) = self.take(key)?;
         let wanted = match value {
@@ -154,7 +150,6 @@ impl Settings {
         None
     }
 
-    /// Reads one value with `parse`. If `parse` returns `None`, reports the problem "must be {wanted}".
     pub(super) fn one<T>(
         &mut self,
         key: &'static str,
@@ -177,12 +172,10 @@ impl Settings {
         default
     }
 
-    /// Reads true or false.
     pub(super) fn flag(&mut self, key: &'static str, default: bool) -> bool {
         self.one(key, default, |text| text.parse().ok(), "true or false")
     }
 
-    /// Reads a list of at least one value. `parse` reads each value.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -208,7 +201,6 @@ impl Settings {
         }
     }
 
-    /// Reads a list that may be empty. `parse` reads each value. The default is an empty list.
     pub(super) fn list_or_none<T>(
         &mut self,
         key: &'static str,
@@ -224,7 +216,7 @@ impl Settings {
         self.list(key, Vec::new(), parse, wanted)
     }
 
-    /// Returns true if the file or a variable sets the key. The key must have been read before.
+    /// The key must have been read before.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.taken.get(key).is_some_and(|origin| !matches!(origin, Origin::Default))
     }
@@ -236,7 +228,6 @@ impl Settings {
         given
     }
 
-    /// Reports a value that is valid alone, but not in combination with other settings.
     pub(super) fn refuse(&mut self, key: &str, value: Option<String>, advice: &str) {
         let origin = self.taken.get(key).cloned().unwrap_or(Origin::Default);
         self.problem(key, value, origin, advice.to_owned());
@@ -246,8 +237,7 @@ impl Settings {
         self.problems.push(Problem { key: key.to_owned(), origin, value, advice });
     }
 
-    /// Adds a problem for every unknown key, and returns all problems. A key is unknown if it was not read, so every known key
-    /// must have been read before.
+    /// Reports unknown keys. A key is unknown if it was not read, so every known key must have been read before.
     pub(super) fn finish(mut self) -> Result<(), ConfigError> {
         for (key, (value, origin)) in std::mem::take(&mut self.given) {
             let section = format!("{key}.");
@@ -273,7 +263,6 @@ impl Settings {
     }
 }
 
-/// Reads a file and returns its text without surrounding white space. The error is a text for the `advice` of a [`Problem`].
 fn value_in(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = File::open(path).and_then(|file| file.take(LONGEST_VALUE_FILE).read_to_string(&mut text));
@@ -314,7 +303,7 @@ mod tests {
     use super::*;
     use crate::Config;
 
-    /// Lists every key of `text`, including those that are commented out (`#key = …`).
+    /// Includes keys that are commented out (`#key = …`).
     fn keys(text: &str) -> Vec<String> {
         let mut section = String::new();
         let mut keys = Vec::new();

@@ -1,12 +1,9 @@
-//! Marks of events under suspicion: their projection may have ended the process.
+//! Marks of events under suspicion: their projection may have ended the process. See
+//! `docs/decisions/0071-followers-skip-events-that-end-processes.md`.
 //!
-//! The log does not count how often a follower reads an event. So each process marks the first event that it projects after its start,
-//! and deletes the mark when the events are committed. If it finds a mark of a process that ended, it projects the events of this read one
-//! by one, each with a mark. A message with three marks is divided into its events, and the event that ends processes is skipped.
-//!
-//! Several processes follow one stream, so a mark may belong to a process that lives. Only one process at a time can add a mark. It
-//! withdraws the mark after two seconds, even if it is not done. A process that finds marks waits for five seconds: if the checkpoint and
-//! the number of marks are then the same, the marks belong to processes that ended.
+//! A process marks the first event that it projects after its start, and deletes the mark after the commit. A mark may belong to a process
+//! that lives, so only one process at a time can add a mark, and withdraws it after two seconds, even if it is not done. A process that
+//! finds marks waits for five seconds: if checkpoint and marks are then the same, the marks belong to processes that ended.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,41 +21,34 @@ use super::{
 };
 use crate::suspicion::MAX_ENDS;
 
-/// Number of processes that may end while they divide a message into its events. The whole message is then skipped.
+/// After so many ends of processes, the divided message is skipped whole.
 const MAX_DIVIDED: i32 = 2 * MAX_ENDS;
-/// Number of processes that may end while they project one event of a divided message. The event is then skipped.
+/// After so many ends of processes, an event of a divided message is skipped.
 const MAX_ENDS_OF_EVENT: i32 = 2;
 // Each process that ends with a mark of an event also leaves a mark of the message.
 const _: () = assert!(MAX_ENDS + MAX_ENDS_OF_EVENT < MAX_DIVIDED);
 
-/// Maximum time for which a process that lives keeps a mark.
+/// Longest time for which a process that lives keeps a mark.
 const HELD: Duration = Duration::from_secs(2);
-/// Time after which the marks that are left belong to processes that ended.
+/// After this time, the marks that are left belong to processes that ended.
 const SETTLED: Duration = Duration::from_secs(5);
 
-/// Way to project the events of a read, from its first message on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Care {
-    /// All of them together.
     Together,
-    /// The first message alone.
     Alone,
-    /// The first message alone, and each of its events separately.
     Divided,
-    /// Not the first message: it has ended too many processes.
     Skip,
-    /// None of them now: another process may be projecting them.
+    /// Another process may be projecting the events.
     Later,
 }
 
-/// A mark of this process.
 #[derive(Debug)]
 struct Mark {
     seq: u64,
-    /// How to project the marked message.
     care: Care,
     is_withdrawn: Arc<AtomicBool>,
-    /// Ends the task that withdraws the mark after a time.
+    /// Dropped to end the task that withdraws the mark after a time.
     _held: oneshot::Sender<()>,
 }
 
@@ -67,7 +57,7 @@ pub(super) struct Marks {
     store: Store,
     reader: Reader,
     marked: Option<Mark>,
-    /// The message that another process had marked, and the number of its marks. This process then waited until they were settled.
+    /// Message that another process had marked, and the number of its marks, after the wait.
     settled: Option<(u64, i32)>,
     /// True until the process has committed the events of a read.
     is_new: bool,
@@ -81,8 +71,7 @@ impl Marks {
         Marks { store, reader, marked: None, settled: None, is_new: true, alone_until: 0 }
     }
 
-    /// Marks the first message of a read, if it is the first read of the process or a message is under suspicion. `last` is the last
-    /// message of the read.
+    /// Marks the first message of a read, if it is the first read of the process or a message is under suspicion.
     async fn begin(&mut self, first: u64, last: u64) -> Result<Care, store::Error> {
         if !self.is_new && first > self.alone_until {
             return Ok(Care::Together);
@@ -117,7 +106,7 @@ impl Marks {
         Ok(care)
     }
 
-    /// Withdraws a mark after a time, unless it is dropped before.
+    /// The mark is withdrawn after a time, unless it is dropped before.
     fn hold(&self, seq: u64, care: Care) -> Mark {
         let (held, dropped) = oneshot::channel();
         let (store, reader, is_withdrawn) =
@@ -134,7 +123,7 @@ impl Marks {
         Mark { seq, care, is_withdrawn, _held: held }
     }
 
-    /// Marks an event of a divided message. Returns false if the event has ended too many processes.
+    /// Returns false if the event has ended too many processes.
     async fn begin_event(&self, seq: u64, event: usize) -> Result<bool, store::Error> {
         let (database, reader) = (self.store.database(), Reader { event: Some(event), ..self.reader });
         if database.unended_handlings(reader, seq).await? >= MAX_ENDS_OF_EVENT {
@@ -144,13 +133,11 @@ impl Marks {
         Ok(true)
     }
 
-    /// Records that the projection of an event of a divided message has ended, and that the process lives.
     async fn end_event(&self, seq: u64, event: usize) -> Result<(), store::Error> {
         let reader = Reader { event: Some(event), ..self.reader };
         self.store.database().end_handling(reader, seq).await
     }
 
-    /// Deletes all marks up to `position`, whose events are committed.
     async fn forget(&mut self, position: u64) -> Result<(), store::Error> {
         if self.marked.as_ref().is_some_and(|mark| mark.seq <= position) {
             self.store.database().forget_handlings(self.reader, position).await?;
@@ -160,7 +147,6 @@ impl Marks {
         Ok(())
     }
 
-    /// Ends the mark of this process, which stops as requested.
     pub(super) async fn end(&mut self, position: u64) -> Result<(), store::Error> {
         self.forget(position).await?;
         self.withdraw().await
@@ -177,7 +163,6 @@ impl Marks {
 }
 
 impl<P: Projection> Follower<P> {
-    /// Projects events like [`project`](Self::project), and skips an event whose projection has ended several processes.
     pub(super) async fn project_marked(
         &mut self,
         records: &[Record],
@@ -204,8 +189,7 @@ impl<P: Projection> Follower<P> {
         Ok(ProjectionResult::Committed)
     }
 
-    /// Projects the events of a message one by one, and skips those that have ended several processes. The checkpoint moves with the
-    /// last event.
+    /// The checkpoint moves with the last event.
     async fn project_divided(&mut self, record: &Record) -> Result<ProjectionResult, ProjectionError> {
         let alone = events_alone(record);
         for (index, event) in alone.iter().enumerate() {
@@ -227,7 +211,7 @@ impl<P: Projection> Follower<P> {
         Ok(ProjectionResult::Committed)
     }
 
-    /// Dead-letters a message whose projection has ended several processes, without reading it. Moves the checkpoint to `to`.
+    /// Dead-letters a message without reading it, and moves the checkpoint to `to`.
     async fn skip(&mut self, record: &Record, to: u64) -> Result<ProjectionResult, ProjectionError> {
         let cause = format!("{MAX_ENDS} processes ended while they projected this message");
         let (from, events) = (self.position, P::Events::default());
