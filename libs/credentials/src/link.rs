@@ -23,10 +23,9 @@ use crate::secrets::SecretsError;
 const KEY_LENGTH: usize = 32;
 const NONCE_LENGTH: usize = 12;
 const TAG_LENGTH: usize = 32;
-/// Length of a token in bytes.
 const LONGEST: usize = 128;
 const CAPACITY: u64 = 10_000;
-/// Time for which a key, or its absence, is cached: a rotation takes effect in all processes within it, and repeated tokens with the same
+/// Lifetime of a cached key, or of its absence: a rotation takes effect in all processes within it, and repeated tokens with the same
 /// invented key id cause only one query.
 const REMEMBERED_FOR: Duration = Duration::from_secs(5);
 /// Lifetime of the unsubscribe link of an email. CAN-SPAM requires 30 days, but recipients may open archived emails later.
@@ -36,7 +35,7 @@ pub const CLICK_FOR: Duration = Duration::from_secs(90 * 24 * 3600);
 const SIGNED_UNSUBSCRIBE: u8 = 1;
 const SIGNED_CLICK: u8 = 2;
 const SEALED: u8 = 3;
-/// First plaintext byte.
+/// First plaintext byte of an encrypted token.
 const UNSUBSCRIBE: u8 = 1;
 const CLICK: u8 = 2;
 
@@ -94,7 +93,7 @@ pub fn generate(master_key: &MasterKey, app: AppId) -> Result<Vec<u8>, SecretsEr
     master_key.seal(&key_context(app), &*key)
 }
 
-/// Creates a key for every app that has none, and returns their number. Keys created before an error stay.
+/// Returns the number of created keys. Keys created before an error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, LinkError> {
     let apps = store.control().apps_without_link_key().await?;
     for &app in &apps {
@@ -279,7 +278,7 @@ fn written_signed(link: &Link) -> Vec<u8> {
     [&[layout], link.app.0.to_be_bytes().as_slice(), &link.user.0.to_be_bytes(), &subject].concat()
 }
 
-/// Splits a token of an earlier release into its signed text, its tag and its unverified link.
+/// The link is not verified yet.
 fn parsed_signed(mut text: Vec<u8>) -> Option<(Vec<u8>, [u8; TAG_LENGTH], Link)> {
     let tag = text.split_off(text.len().checked_sub(TAG_LENGTH)?).try_into().ok()?;
     let (purpose, rest) = text.split_first()?;

@@ -144,7 +144,6 @@ impl MasterKey {
         [&[VERSION][..], &self.primary.id].concat()
     }
 
-    /// Opens a secret with the current or the previous key, and seals it with the current key.
     pub fn reseal(&self, context: &str, sealed: &[u8]) -> Result<Vec<u8>, SecretsError> {
         self.seal(context, self.open(context, sealed)?.expose_secret())
     }

@@ -77,7 +77,7 @@ fn context(app: AppId) -> String {
     format!("vapid-key:{app}")
 }
 
-/// Creates a key pair for every app that has none, and returns their number. Key pairs created before an error stay.
+/// Returns the number of created pairs. Pairs created before an error stay.
 pub async fn create_missing(store: &Store, master_key: &MasterKey) -> Result<usize, VapidError> {
     let apps = store.control().apps_without_vapid_key().await?;
     for &app in &apps {

@@ -37,7 +37,7 @@ impl Secret {
     }
 }
 
-/// Header `webhook-signature`, with one signature per secret. The receiver needs to know only one of the secrets.
+/// The receiver needs to know only one of the secrets.
 #[must_use]
 pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> String {
     let signatures: Vec<String> = secrets.iter().map(|secret| secret.sign(id, seconds, body)).collect();

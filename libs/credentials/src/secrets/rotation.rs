@@ -25,8 +25,7 @@ pub struct KeyUsage {
     pub records: u64,
 }
 
-/// After each batch, calls `progress` with the table and the number of its records resealed so far. Completed batches survive an error, and
-/// another call continues.
+/// `progress` gets the table and the number of its records resealed so far. Completed batches survive an error, and another call continues.
 pub async fn reseal_all(
     store: &Store,
     master_key: &MasterKey,
