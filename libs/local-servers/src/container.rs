@@ -1,8 +1,7 @@
-//! PostgreSQL and nats-server in containers, for tests with `TIDINGS_TEST_SERVERS=docker`. The versions are those of
-//! docker-compose.yml.
+//! PostgreSQL and nats-server in containers, for tests with `TIDINGS_TEST_SERVERS=docker`.
 //!
-//! nats-server shares the network and process ids of this machine, and runs under the account of this process. So tests can
-//! connect to it, stop it and kill it like a child process. This needs Linux and a Docker engine on this machine.
+//! nats-server shares the network and process ids of this machine, so tests can connect to it, stop it and kill it like a child process.
+//! This needs Linux and a Docker engine on this machine.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,14 +20,13 @@ use crate::waiting::within;
 
 const NATS: &str = "nats:2.12-alpine";
 const POSTGRES: &str = "postgres:17-alpine";
-/// Time limit for starting a container, which may have to download its image first.
+/// Time limit that includes the download of the image.
 const STARTED_WITHIN: Duration = Duration::from_secs(300);
 const PROCESS_WITHIN: Duration = Duration::from_secs(30);
 const GONE_WITHIN: Timespec = Timespec { tv_sec: 10, tv_nsec: 0 };
-/// Label of all containers. It helps to find containers that a killed test left behind.
+/// Label of containers that a killed test may leave behind.
 const LABEL: (&str, &str) = ("com.tidings.tests", "server");
 
-/// Returns true if tests run their servers in containers.
 pub(crate) fn is_asked_for() -> bool {
     std::env::var("TIDINGS_TEST_SERVERS").is_ok_and(|servers| servers == "docker")
 }
@@ -38,7 +36,7 @@ fn image(named: &str) -> GenericImage {
     GenericImage::new(name, tag)
 }
 
-/// nats-server in a container. Dropping this value removes the container, but the streams stay in a directory of this machine.
+/// Dropping this value removes the container, but the streams stay in a directory of this machine.
 #[derive(Debug)]
 pub(crate) struct NatsContainer {
     _container: ContainerAsync<GenericImage>,
@@ -47,7 +45,6 @@ pub(crate) struct NatsContainer {
 }
 
 impl NatsContainer {
-    /// Starts nats-server with `arguments`. The server writes its log and its process id to files in `directory`.
     pub(crate) async fn start(directory: &Path, arguments: &[String]) -> anyhow::Result<Self> {
         let (log, pid) = (directory.join("nats-server.log"), directory.join("nats-server.pid"));
         std::fs::remove_file(&pid).or_else(|error| match error.kind() {
@@ -83,7 +80,6 @@ impl NatsContainer {
         self.ends_within(Timespec::default())
     }
 
-    /// Sends a signal to the program, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         match pidfd_send_signal(&self.program, signal) {
             Err(Errno::SRCH) => Ok(()),
@@ -91,7 +87,6 @@ impl NatsContainer {
         }
     }
 
-    /// Sends SIGKILL, and waits at most 10 s for the program to end.
     pub(crate) fn kill(&self) {
         // An error means that the program has already ended.
         self.signal(Signal::KILL).ok();
@@ -102,7 +97,7 @@ impl NatsContainer {
         poll(&mut [PollFd::new(&self.program, PollFlags::IN)], Some(&limit)).is_ok_and(|ended| ended == 1)
     }
 
-    /// Sends SIGTERM, and kills the program if it has not ended within `limit`. Returns true if the kill was not necessary.
+    /// Returns true if the program ended without a kill.
     pub(crate) async fn stop(self, limit: Duration) -> anyhow::Result<bool> {
         self.signal(Signal::TERM)?;
         let gone = within(limit, async || self.has_ended().then_some(())).await.is_some();
@@ -117,7 +112,7 @@ impl NatsContainer {
     }
 }
 
-/// PostgreSQL in a container, shared by all tests of a run. It runs without fsync.
+/// PostgreSQL without fsync, shared by all tests of a run.
 #[derive(Debug)]
 pub struct PostgresContainer {
     _container: ContainerAsync<GenericImage>,
@@ -126,9 +121,6 @@ pub struct PostgresContainer {
 
 impl PostgresContainer {
     /// Starts PostgreSQL, and waits until it accepts connections.
-    ///
-    /// # Errors
-    /// Returns an error if no Docker engine runs, or the image cannot be downloaded or started.
     pub async fn start() -> anyhow::Result<Self> {
         let password = password::new()?;
         let settings =
@@ -153,7 +145,6 @@ impl PostgresContainer {
         Ok(Self { _container: container, url })
     }
 
-    /// URL of the database, with the password.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

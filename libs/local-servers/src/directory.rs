@@ -1,5 +1,3 @@
-//! The data directory of a server, locked so that only one instance uses it.
-
 use std::fs::{File, Permissions, TryLockError};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -10,7 +8,7 @@ use anyhow::{Context, bail};
 
 use crate::waiting::within;
 
-/// Time to wait for the lock. The processes of a killed instance may need a moment to end and release it.
+/// The processes of a killed instance may need a moment to end and release it.
 const FREE_WITHIN: Duration = Duration::from_secs(5);
 
 /// A directory that this process has locked. The lock belongs to the open descriptor, which the servers in the directory inherit.
@@ -22,8 +20,7 @@ pub(crate) struct Directory {
 }
 
 impl Directory {
-    /// Locks the directory `path` and makes it private to this account (mode 0700). Creates the directory if it does not exist.
-    /// Fails if another instance still holds the lock after 5 s.
+    /// Locks the directory and makes it private to this account (mode 0700). Fails if another instance still holds the lock after 5 s.
     pub(crate) async fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         std::fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
@@ -34,20 +31,17 @@ impl Directory {
         Ok(Self { path, descriptor })
     }
 
-    /// Releases the lock and acquires it again. The caller must have killed the servers in the directory. Waits at most 5 s for
-    /// them to end.
+    /// Releases the lock and acquires it again within 5 s. The caller must have killed the servers in the directory.
     pub(crate) async fn reclaim(&mut self) -> anyhow::Result<()> {
         self.descriptor = Arc::new(File::open(&self.path)?);
         self.descriptor = lock(&self.path).await?;
         Ok(())
     }
 
-    /// The absolute path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The locked descriptor, for a server to inherit.
     pub(crate) fn descriptor(&self) -> Arc<File> {
         Arc::clone(&self.descriptor)
     }

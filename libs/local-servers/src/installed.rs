@@ -1,11 +1,10 @@
-//! Finds the programs of PostgreSQL, nats-server, PgBouncer and Chromium on this machine. `xtask` includes this file as source,
-//! so that it installs programs where this code finds them. Therefore the file depends only on `std` and `anyhow`.
+//! `xtask` includes this file as source, so that it installs programs where this code finds them. Therefore the file depends only on `std`
+//! and `anyhow`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
-/// Oldest major version of PostgreSQL that Tidings supports.
 const OLDEST_POSTGRES: u32 = 14;
 
 const POSTGRES_COMMANDS: [(&str, &str); 6] = [
@@ -37,12 +36,10 @@ const CHROMIUM_COMMANDS: [(&str, &str); 5] = [
     ("brew", "brew install --cask chromium"),
     ("", "the package that this system has for it"),
 ];
-/// Names of the Chromium program, and its path on macOS.
 const CHROMIUM: [&str; 4] =
     ["chromium", "chromium-browser", "google-chrome", "/Applications/Chromium.app/Contents/MacOS/Chromium"];
 
-/// Returns the directory that contains `initdb` and `postgres`. Searches the `PATH` first, then the directories that
-/// distributions and Homebrew use, newest version first.
+/// Searches the `PATH` first, then the directories that distributions and Homebrew use, newest version first.
 pub fn postgres_bin() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -60,8 +57,7 @@ pub fn postgres_bin() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the path of the nats-server program. Searches the `PATH` first, then the directories that packages use, then
-/// `.tidings/tools`, into which `cargo xtask` downloads it.
+/// Searches the `PATH` first, then the directories of packages, then `.tidings/tools`, into which `cargo xtask` downloads it.
 pub fn nats_server() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -79,7 +75,6 @@ pub fn nats_server() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the path of the PgBouncer program. Searches the `PATH` first, then the directories that packages use.
 pub fn pgbouncer() -> anyhow::Result<PathBuf> {
     path_directories()
         .into_iter()
@@ -91,7 +86,6 @@ pub fn pgbouncer() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the path of the Chromium or Chrome program. Searches the `PATH` first, then the directories that packages use.
 pub fn chromium() -> anyhow::Result<PathBuf> {
     let directories = path_directories().into_iter().chain(["/usr/bin", "/snap/bin"].map(PathBuf::from));
     directories
@@ -102,7 +96,7 @@ pub fn chromium() -> anyhow::Result<PathBuf> {
         })
 }
 
-/// Returns the install command for the first package manager that this machine has. The last entry is the fallback.
+/// The last entry is the fallback.
 fn command_for(commands: &[(&str, &'static str)]) -> &'static str {
     let places = path_directories();
     let on_path = |program: &str| places.iter().any(|directory| is_program(&directory.join(program)));
@@ -116,7 +110,7 @@ fn path_directories() -> Vec<PathBuf> {
     std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-/// Lists the directories `base/*/last` in which `*` is a PostgreSQL version (`16`, `postgresql@16`), newest version first.
+/// Directories `base/*/last` of PostgreSQL versions (`16`, `postgresql@16`), newest first.
 fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(base) else {
         return Vec::new();
@@ -134,8 +128,7 @@ fn newest_first(base: &Path, last: &str) -> Vec<PathBuf> {
     versions.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Lists `.tidings/tools` in every directory above the working directory and above this program. One of these directories is the
-/// checkout.
+/// Directories `.tidings/tools` above the working directory and above this program.
 fn tools_directories() -> Vec<PathBuf> {
     let starts = [std::env::current_dir().ok(), std::env::current_exe().ok()];
     starts

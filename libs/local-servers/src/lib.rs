@@ -1,5 +1,4 @@
-//! Private servers on this machine: PostgreSQL, nats-server and PgBouncer run as child processes, and end when the process that
-//! started them ends.
+//! Private servers on this machine, as child processes that end when the process that started them ends.
 
 #[cfg(feature = "containers")]
 mod container;

@@ -1,5 +1,3 @@
-//! A private nats-server with JetStream.
-
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,14 +14,14 @@ use crate::{installed, password, port};
 
 const USER: &str = "tidings";
 const SETTINGS: &str = "nats-server.conf";
-/// Time limit for the start. nats-server listens only after it has recovered its streams, which can take a long time.
+/// Includes the recovery of the streams, which can take a long time.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
-/// Maximum number of ports to try, in case another process starts to use the chosen port.
+/// Tries, because another process may start to use the chosen port.
 const PORT_TRIES: u32 = 5;
 
-/// A running nats-server on 127.0.0.1. The server is killed when this value is dropped or this process ends in any way. Its
-/// streams stay on disk, unless its directory is temporary.
+/// A server that is killed when this value is dropped or this process ends in any way. The streams stay on disk, unless the directory is
+/// temporary.
 #[derive(Debug)]
 pub struct NatsServer {
     program: Program,
@@ -35,21 +33,18 @@ pub struct NatsServer {
 }
 
 impl NatsServer {
-    /// Starts a server for one test, in a temporary directory that is removed when the server is dropped.
-    /// `TIDINGS_TEST_NATS_SERVER` can name a nats-server program other than the installed one.
+    /// Starts a server in a temporary directory, which dropping the server removes. `TIDINGS_TEST_NATS_SERVER` can name another program.
     pub async fn start() -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
         let server = Self::start_at(files.path()).await?;
         Ok(Self { _files: Some(files), ..server })
     }
 
-    /// Starts a server as [`start`](Self::start) does, but with its streams and its log in `directory`, which the caller must
-    /// remove.
+    /// Stores streams and log in `directory`, which the caller must remove.
     pub async fn start_at(directory: &Path) -> anyhow::Result<Self> {
         Self::start_program(Program::of_tests()?, Directory::claim(directory).await?, "", None).await
     }
 
-    /// Starts a server as [`start`](Self::start) does, with `settings` as its configuration file.
     pub async fn start_with(settings: &str) -> anyhow::Result<Self> {
         let files = tempfile::Builder::new().prefix("tidings-nats-").tempdir()?;
         let directory = Directory::claim(files.path()).await?;
@@ -57,13 +52,11 @@ impl NatsServer {
         Ok(Self { _files: Some(files), ..server })
     }
 
-    /// Path of the nats-server program that tests run.
     pub fn program() -> anyhow::Result<PathBuf> {
         nats_program::file()
     }
 
-    /// Starts a server with its streams in `directory`. Creates the directory if it does not exist. Clients need a password,
-    /// which is stored in the directory. Fails if another instance uses the directory.
+    /// Stores streams in `directory`, with the password that clients need. Fails if another instance uses the directory.
     pub async fn start_in(directory: &Path) -> anyhow::Result<Self> {
         let directory = Directory::claim(directory).await?;
         let password = password::read_or_create(&directory.path().join("password"))?;
@@ -95,43 +88,35 @@ impl NatsServer {
         Ok(Self { program, directory, port, url, server, _files: None })
     }
 
-    /// URL of the server (`nats://127.0.0.1:…`), with user and password if the server requires them.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns true if the process of the server has not ended.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(!self.server.has_ended()?)
     }
 
-    /// Path of the server's log file.
     pub fn log(&self) -> &Path {
         self.server.log()
     }
 
-    /// Kills the server with SIGKILL. [`restart`](Self::restart) starts it again.
     pub fn kill(&mut self) {
         self.server.kill();
     }
 
-    /// Pauses the server with SIGSTOP. Its connections stay open, but it does not answer until [`resume`](Self::resume) is
-    /// called.
+    /// Sends SIGSTOP: connections stay open, but the server does not answer until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.server.pause()
     }
 
-    /// Continues a paused server with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.server.resume()
     }
 
-    /// Kills the server if it is running, and starts it again with the same port and streams.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.server.kill();
         self.directory.reclaim().await?;
@@ -139,7 +124,7 @@ impl NatsServer {
         Ok(())
     }
 
-    /// Stops the server gracefully. Fails if it had to be killed after 30 s.
+    /// Fails if the server had to be killed after 30 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         let log = self.server.log().to_owned();
         let clean = self.server.stop(STOPPED_WITHIN).await?;
@@ -174,7 +159,6 @@ async fn launch(program: &Program, directory: &Directory, port: u16) -> anyhow::
     Ok(server)
 }
 
-/// Returns true if the server on `port` sends an INFO line with this name and with JetStream enabled.
 async fn greets(port: u16, name: &str) -> bool {
     let Ok(stream) = TcpStream::connect(("127.0.0.1", port)).await else {
         return false;

@@ -1,5 +1,3 @@
-//! nats-server as a child process, or in a container if `TIDINGS_TEST_SERVERS=docker` is set.
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,10 +9,8 @@ use crate::directory::Directory;
 use crate::installed;
 use crate::process::{Process, Start};
 
-/// Environment variable with the path of the nats-server program for tests. If it is not set, tests use the installed program.
 const OTHER_PROGRAM: &str = "TIDINGS_TEST_NATS_SERVER";
 
-/// Source of the nats-server program.
 #[derive(Clone, Debug)]
 pub(crate) enum Program {
     File(PathBuf),
@@ -22,7 +18,7 @@ pub(crate) enum Program {
     Image,
 }
 
-/// A running nats-server. It is killed when this value is dropped.
+/// A server that is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) enum Server {
     Process(Process),
@@ -31,8 +27,6 @@ pub(crate) enum Server {
 }
 
 impl Program {
-    /// Returns the program for tests: the container image if `TIDINGS_TEST_SERVERS=docker` is set, otherwise the program whose
-    /// path [`file`] returns.
     pub(crate) fn of_tests() -> anyhow::Result<Self> {
         #[cfg(feature = "containers")]
         if container::is_asked_for() {
@@ -41,7 +35,6 @@ impl Program {
         file().map(Program::File)
     }
 
-    /// Starts nats-server with its log and its streams in `directory`.
     pub(crate) async fn start(
         &self,
         directory: &Directory,
@@ -63,8 +56,6 @@ impl Program {
     }
 }
 
-/// Returns the path of the program on this machine: the value of [`OTHER_PROGRAM`] if it is set, otherwise the path of the
-/// installed program.
 pub(crate) fn file() -> anyhow::Result<PathBuf> {
     std::env::var_os(OTHER_PROGRAM).map_or_else(installed::nats_server, |path| Ok(path.into()))
 }
@@ -118,7 +109,7 @@ impl Server {
         }
     }
 
-    /// Sends SIGTERM, and kills the server if it has not ended within `limit`. Returns true if the kill was not necessary.
+    /// Returns true if the server ended without a kill.
     pub(crate) async fn stop(self, limit: Duration) -> anyhow::Result<bool> {
         match self {
             Server::Process(process) => process.stop(Signal::TERM, limit).await,

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// User id and group id of an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OsAccount {
     pub(crate) uid: u32,
@@ -13,9 +12,8 @@ pub(crate) struct OsAccount {
 }
 
 impl OsAccount {
-    /// Chooses an account for PostgreSQL, which refuses to run as root. The account is the owner of `directory` if that is not
-    /// root, otherwise `postgres`, or `nobody` if there is no account `postgres`. Returns None if this process does not run as
-    /// root. PostgreSQL then runs under the account of this process.
+    /// Chooses an account, because PostgreSQL refuses to run as root: the owner of `directory`, or if that is root, `postgres` or `nobody`.
+    /// None if this process does not run as root.
     pub(crate) fn for_postgres(directory: &Path) -> anyhow::Result<Option<Self>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -30,7 +28,6 @@ impl OsAccount {
         )
     }
 
-    /// Makes the account the owner of `path`.
     pub(crate) fn take(self, path: &Path) -> anyhow::Result<()> {
         chown(path, Some(self.uid), Some(self.gid))
             .with_context(|| format!("cannot change the owner of {}", path.display()))

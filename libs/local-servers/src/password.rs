@@ -1,4 +1,4 @@
-//! The password of a private server. Without a password, every account of the machine could connect to the server.
+//! Passwords of private servers. Without one, every account of the machine could connect to the server.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -7,8 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Returns the password in the file `path`. If the file is missing or empty, writes a new password of 48 hexadecimal digits to
-/// it. Only the file's owner can read the file.
+/// Creates a password of 48 hexadecimal digits if the file is missing or empty. Only the file's owner can read it.
 pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<String> {
     match std::fs::read_to_string(path) {
         Ok(password) if !password.is_empty() => return Ok(password),
@@ -21,14 +20,13 @@ pub(crate) fn read_or_create(path: &Path) -> anyhow::Result<String> {
     Ok(password)
 }
 
-/// Returns a random password of 48 hexadecimal digits.
 pub(crate) fn new() -> std::io::Result<String> {
     let mut random = [0_u8; 24];
     File::open("/dev/urandom")?.read_exact(&mut random)?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// Replaces the contents of the file. If the file does not exist, creates it with mode 0600.
+/// Creates a missing file with mode 0600.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))

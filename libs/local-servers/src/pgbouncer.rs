@@ -1,5 +1,3 @@
-//! A private PgBouncer in front of a database, as a child process.
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +14,7 @@ use crate::{installed, port};
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SETTINGS: &str = "pgbouncer.ini";
 
-/// A running PgBouncer on 127.0.0.1. It is killed when this value is dropped.
+/// PgBouncer that is killed when this value is dropped.
 #[derive(Debug)]
 pub struct PgBouncer {
     url: String,
@@ -25,10 +23,7 @@ pub struct PgBouncer {
 }
 
 impl PgBouncer {
-    /// Starts a PgBouncer in front of the database at `url`. `pool_mode` is `session` or `transaction`.
-    ///
-    /// # Errors
-    /// Returns an error if PgBouncer is not installed or does not start.
+    /// `pool_mode` is `session` or `transaction`.
     pub async fn start(url: &str, pool_mode: &str) -> anyhow::Result<PgBouncer> {
         let server: Url = url.parse()?;
         let files = tempfile::Builder::new().prefix("tidings-pgbouncer-").tempdir()?;
@@ -58,7 +53,6 @@ impl PgBouncer {
         Ok(PgBouncer { url: url.into(), _process: process, _files: files })
     }
 
-    /// URL of the database through PgBouncer.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url

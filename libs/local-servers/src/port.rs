@@ -1,23 +1,16 @@
-//! Free TCP ports on the loopback interface.
-
 use std::fs::{File, TryLockError};
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Mutex, PoisonError};
 
-/// Ports to choose from. Kernels use higher ports for outgoing connections, so the port of a stopped server is still free when
-/// the server is restarted.
+/// Ports that stay free: kernels use higher ports for outgoing connections, so the port of a stopped server is still free when the server
+/// is restarted.
 const RANGE: std::ops::Range<u16> = 15_000..32_000;
 
-/// Lock files of the ports that this process has chosen.
 static CLAIMED: Mutex<Vec<File>> = Mutex::new(Vec::new());
 
-/// Returns a free port on 127.0.0.1, and reserves it until this process ends. The reservation is needed because a server may
-/// start to listen on the port only seconds later. No call in another process returns a reserved port, but a program that does
-/// not call this function may still use it.
-///
-/// # Errors
-/// Returns an error if every port is in use, or the lock file cannot be created in the directory for temporary files.
+/// Returns a free port on 127.0.0.1, and reserves it until this process ends, because a server may start to listen only seconds later. A
+/// program that does not call this function may still use the port.
 pub fn free() -> anyhow::Result<u16> {
     let width = RANGE.end - RANGE.start;
     let random = RandomState::new().hash_one(std::process::id());
@@ -31,7 +24,6 @@ pub fn free() -> anyhow::Result<u16> {
     anyhow::bail!("every port from {} to {} is in use", RANGE.start, RANGE.end)
 }
 
-/// Locks the port's file until this process ends. Returns false if another process has already locked the file.
 fn claim(port: u16) -> anyhow::Result<bool> {
     let directory =
         std::env::temp_dir().join(format!("tidings-ports-{}", rustix::process::getuid().as_raw()));
@@ -45,7 +37,6 @@ fn claim(port: u16) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// Returns true if `port` on 127.0.0.1 is free at this moment.
 pub fn is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }

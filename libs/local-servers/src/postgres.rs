@@ -1,5 +1,3 @@
-//! A private PostgreSQL cluster, as a child process.
-
 use std::fs::File;
 use std::path::Path;
 use std::time::Duration;
@@ -14,13 +12,12 @@ use crate::process::{Process, Start};
 use crate::waiting::within;
 use crate::{installed, password, port};
 
-/// Name of the database and of its owner in every private cluster.
 const NAME: &str = "tidings";
-/// Time limit for the start. It is long enough for the recovery after a kill -9 under heavy load.
+/// Time limit, long enough for the recovery after a kill -9 under heavy load.
 const READY_WITHIN: Duration = Duration::from_secs(120);
 const STOPPED_WITHIN: Duration = Duration::from_secs(30);
 const INITDB_WITHIN: Duration = Duration::from_secs(120);
-/// Maximum number of ports to try, in case another process starts to use the chosen port.
+/// Tries, because another process may start to use the chosen port.
 const PORT_TRIES: u32 = 5;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +27,7 @@ enum Durability {
     Process,
 }
 
-/// A running cluster on 127.0.0.1, with password authentication. The server is killed when this value is dropped or this process
-/// ends in any way. Its data stays on disk.
+/// The server is killed when this value is dropped or this process ends in any way. Its data stays on disk.
 #[derive(Debug)]
 pub struct Postgres {
     directory: Directory,
@@ -42,13 +38,12 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts the cluster in `directory`, and creates the directory and the cluster if they do not exist. Fails if another
-    /// instance uses the directory.
+    /// Fails if another instance uses the directory.
     pub async fn start(directory: &Path) -> anyhow::Result<Self> {
         Self::start_as(directory, Durability::Full).await
     }
 
-    /// Starts the cluster as [`start`](Self::start) does, but without fsync. For tests.
+    /// Starts the cluster without fsync, for tests.
     pub async fn start_fast(directory: &Path) -> anyhow::Result<Self> {
         Self::start_as(directory, Durability::Process).await
     }
@@ -72,33 +67,29 @@ impl Postgres {
         Ok(Self { directory, durability, port, url, process })
     }
 
-    /// URL of the cluster's database, with the password.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The port on 127.0.0.1.
     pub fn port(&self) -> u16 {
         self.port
     }
 
-    /// Returns true if the process of the server has not ended.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// Path of the server's log file.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// Kills the postmaster and all its child processes with SIGKILL. [`restart`](Self::restart) starts the server again.
+    /// Kills the postmaster and all its child processes with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Sends SIGQUIT, which requests PostgreSQL's immediate shutdown: the server closes all connections and ends without a
-    /// checkpoint. Processes that have not ended within 30 s are killed. [`restart`](Self::restart) starts the server again.
+    /// Requests PostgreSQL's immediate shutdown (SIGQUIT): the server ends without a checkpoint. Processes that have not ended within 30 s
+    /// are killed.
     pub async fn stop_immediately(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::QUIT)?;
         within(STOPPED_WITHIN, async || self.process.ended().transpose()).await.transpose()?;
@@ -106,18 +97,15 @@ impl Postgres {
         Ok(())
     }
 
-    /// Pauses all processes of the server with SIGSTOP. Connections stay open, but the server does not answer until
-    /// [`resume`](Self::resume) is called.
+    /// Sends SIGSTOP to all processes of the server: connections stay open, but it does not answer until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause_with_children()
     }
 
-    /// Continues a paused server with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.process.resume_with_children()
     }
 
-    /// Kills the server if it is running, and starts it again with the same port and files.
     pub async fn restart(&mut self) -> anyhow::Result<()> {
         self.process.kill();
         self.directory.reclaim().await?;
@@ -125,7 +113,7 @@ impl Postgres {
         Ok(())
     }
 
-    /// Closes every connection, writes a checkpoint and stops. Fails if the server had to be killed after 30 s.
+    /// Fails if the server had to be killed after 30 s.
     pub async fn stop(self) -> anyhow::Result<()> {
         let log = self.process.log().to_owned();
         let clean = self.process.stop(Signal::INT, STOPPED_WITHIN).await?;
@@ -142,7 +130,7 @@ fn url(password: &str, port: u16, database: &str) -> String {
     format!("postgres://{NAME}:{password}@127.0.0.1:{port}/{database}")
 }
 
-/// Creates the cluster's files if they do not exist. If an earlier call was interrupted, removes its files and starts again.
+/// If an earlier call was interrupted, removes its files and starts again.
 async fn prepare(directory: &Directory, durability: Durability) -> anyhow::Result<()> {
     let path = directory.path();
     let (data, complete) = (path.join("data"), path.join("complete"));
@@ -216,9 +204,8 @@ fn start(directory: &Directory, account: Option<OsAccount>, program: &str) -> an
     Ok(start)
 }
 
-/// Returns the path under which the server finds the directory. If the server runs under another account, that account may not
-/// have access to a parent directory, such as `/root`. In that case, the server uses the directory's
-/// descriptor, which it inherits.
+/// If the server runs under another account, that account may not have access to a parent directory, such as `/root`. In that case, the
+/// server uses the directory's descriptor, which it inherits.
 fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String {
     match account {
         Some(_) if cfg!(target_os = "linux") => "/proc/self/fd/9".to_owned(),
@@ -226,8 +213,8 @@ fn seen_by_postgres(directory: &Directory, account: Option<OsAccount>) -> String
     }
 }
 
-/// Removes the pid file of a postmaster that is a zombie. A new postmaster would refuse to start, because the process still seems
-/// to run. A zombie remains if this program was killed in a container whose first process does not reap orphans.
+/// A new postmaster would refuse to start, because the process still seems to run. A zombie remains if this program was killed in a
+/// container whose first process does not reap orphans.
 fn forget_defunct_postmaster(directory: &Directory) -> anyhow::Result<()> {
     let pid_file = directory.path().join("data").join("postmaster.pid");
     let Ok(text) = std::fs::read_to_string(&pid_file) else {

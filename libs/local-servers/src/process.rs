@@ -24,28 +24,24 @@ exec 3<&0 9<&1 1>&2
 exec "$@" </dev/null 3<&-
 "#;
 
-/// Size of a log file, in bytes, above which the file is emptied at the next start.
+/// Size in bytes. A larger file is emptied at the next start.
 const LONGEST_LOG: u64 = 16 * 1024 * 1024;
-/// Number of lines of the log file that an error message quotes.
 const QUOTED_LINES: usize = 12;
 
-/// Program to start, with its arguments and environment.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub program: PathBuf,
     pub arguments: Vec<String>,
-    /// Environment variables in addition to the variables of this process.
+    /// Variables in addition to those of this process.
     pub environment: Vec<(String, String)>,
-    /// File to which the program's standard output and standard error are appended.
     pub log: PathBuf,
-    /// Account under which the program runs. None means the account of this process.
+    /// None means the account of this process.
     pub(crate) account: Option<OsAccount>,
     /// Open directory that the program inherits as descriptor 9.
     pub(crate) directory: Option<Arc<File>>,
 }
 
 impl Start {
-    /// Creates settings for `program` without arguments, under the account of this process. Its output is appended to `log`.
     pub fn new(program: impl Into<PathBuf>, log: impl Into<PathBuf>) -> Self {
         Self {
             program: program.into(),
@@ -63,13 +59,12 @@ impl Start {
     }
 }
 
-/// A running child process with its own process group. The group is killed when this value is dropped or this process ends.
+/// A process group that is killed when this value is dropped or this process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
     group: Pid,
     log: PathBuf,
-    /// Offset in the log file at which the child's output starts.
     log_from: u64,
     killed: bool,
     _lifeline: ChildStdin,
@@ -104,22 +99,19 @@ impl Process {
         Ok(Self { child, group, log: start.log.clone(), log_from, killed: false, _lifeline: lifeline })
     }
 
-    /// The process id of the program.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Path of the program's log file.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Returns the exit status; None while the program runs.
+    /// None while the program runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Sends a signal to the program alone, unless it has ended.
     pub fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
         if self.child.try_wait()?.is_none() {
             rustix::process::kill_process(self.group, signal)?;
@@ -127,7 +119,7 @@ impl Process {
         Ok(())
     }
 
-    /// Pauses the program with SIGSTOP, unless it has ended. Returns when all of its threads have stopped.
+    /// Returns when all of its threads have stopped.
     pub fn pause(&mut self) -> anyhow::Result<()> {
         if self.child.try_wait()?.is_some() {
             return Ok(());
@@ -149,7 +141,6 @@ impl Process {
         Ok(())
     }
 
-    /// Continues the program and its child processes after [`pause_with_children`](Self::pause_with_children).
     pub fn resume_with_children(&mut self) -> anyhow::Result<()> {
         for child in children_of(self.group) {
             rustix::process::kill_process(child, Signal::CONT)?;
@@ -157,12 +148,11 @@ impl Process {
         self.resume()
     }
 
-    /// Continues the program after [`pause`](Self::pause).
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
 
-    /// Sends `signal`, and kills the program if it has not ended within `limit`. Returns true if the kill was not necessary.
+    /// Returns true if the kill was not necessary.
     pub async fn stop(mut self, signal: Signal, limit: Duration) -> anyhow::Result<bool> {
         self.signal(signal)?;
         let ended = within(limit, async || match self.child.try_wait() {
@@ -172,8 +162,7 @@ impl Process {
         Ok(ended.await.is_some())
     }
 
-    /// Sends SIGKILL to the process group, and to direct child processes of the program in other groups. Returns when the program
-    /// has ended.
+    /// Kills the process group, and direct child processes of the program in other groups. Returns when the program has ended.
     pub fn kill(&mut self) {
         // Kill the group only once. The watcher keeps the group's id reserved until the first kill. Later, the id may belong to
         // another group.
@@ -189,14 +178,13 @@ impl Process {
         }
     }
 
-    /// Returns the child's output so far, without the output of earlier processes in the same log.
+    /// Output without that of earlier processes in the same log.
     pub fn words(&self) -> String {
         let text = std::fs::read(&self.log).unwrap_or_default();
         let from = usize::try_from(self.log_from).unwrap_or(usize::MAX);
         String::from_utf8_lossy(text.get(from..).unwrap_or_default()).into_owned()
     }
 
-    /// Returns a text for an error message, with the last 12 lines of the child's output.
     pub fn last_words(&self) -> String {
         let words = self.words();
         let mut lines: Vec<&str> = words.lines().rev().take(QUOTED_LINES).collect();
@@ -219,7 +207,6 @@ fn open_log(path: &Path) -> std::io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
-/// Lists the direct child processes of a process, from `/proc` or, if `/proc` is not available, from `ps`.
 fn children_of(parent: Pid) -> Vec<Pid> {
     let parent = parent.as_raw_nonzero().get();
     let listed =

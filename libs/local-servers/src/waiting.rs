@@ -1,5 +1,3 @@
-//! Waiting for a condition, with a time limit.
-
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -7,8 +5,7 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// Calls `probe` until it returns `Some`, and returns that value. Returns None after `limit`, even if a probe hangs. The pause
-/// between two calls grows from 2 ms to 100 ms.
+/// Returns None after `limit`, even if a probe hangs. The pause between two calls grows from 2 ms to 100 ms.
 pub async fn within<T>(limit: Duration, mut probe: impl AsyncFnMut() -> Option<T>) -> Option<T> {
     let end = Instant::now() + limit;
     let mut pause = FIRST_PAUSE;

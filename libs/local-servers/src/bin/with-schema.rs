@@ -17,7 +17,6 @@ use tokio::process::Command;
 use url::Url;
 
 const USAGE: &str = "usage: with-schema MIGRATIONS COMMAND…";
-/// Variable that names a PostgreSQL in which databases may be created.
 const SERVER: &str = "TIDINGS_TEST_DATABASE_URL";
 
 #[tokio::main]
@@ -37,7 +36,6 @@ async fn main() -> anyhow::Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
-/// Runs the command with a new database on the server.
 async fn run(server: &str, migrations: &Path, mut command: Command) -> anyhow::Result<ExitStatus> {
     let name = format!("statements_{}", std::process::id());
     let mut url = Url::parse(server).context(SERVER)?;
