@@ -1,8 +1,5 @@
-//! The inbox projection: follows every stream `INBOX_{p}`, and stores inbox items and counters in PostgreSQL.
-//!
-//! Each partition has one task. [`service_kit::follower`] reads a batch of events, [`domain::inbox::fold`] combines the events,
-//! and [`partition`] writes the result in the transaction that moves the checkpoint. Two more tasks write events: [`retention`]
-//! removes old items, and [`snoozes`] returns snoozed items.
+//! The inbox projection: one task per partition follows the stream `INBOX_{p}`, and writes items and counters in the transaction that moves
+//! the checkpoint.
 
 mod partition;
 mod progress;
@@ -23,11 +20,7 @@ pub use verification::{Verification, verify};
 
 use service_kit::Context;
 
-/// Runs the projection of every partition, the removal of old items, and the return of snoozed items, until the process stops.
-///
-/// # Errors
-/// This function returns no error. If a stream is not the one that was projected before, the task of the partition stops the
-/// process.
+/// Runs the inbox projection until the process stops. If a stream is not the one that was projected before, its task stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     for number in 0..context.partitions {
         let follower = partition::PartitionProjection::live(&context, number);

@@ -1,5 +1,3 @@
-//! The projection of one partition of the inbox.
-
 use std::time::Duration;
 
 use domain::StreamName;
@@ -15,45 +13,35 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
-/// Number of rows at which a transaction is full.
 const ROWS: usize = 1_000;
-/// Size of the events in memory, in bytes, at which a transaction is full.
 const BYTES: usize = 16 * 1024 * 1024;
 
-/// The projection of one partition.
 pub(crate) struct PartitionProjection {
     store: Store,
     origin: InboxPartition,
     audience: Audience,
-    /// Erased users. They are read together with the checkpoint, and each erasure event adds its user. User numbers are never
-    /// reused, so every event of such a user is dropped, even an event from before the erasure.
+    /// Read together with the checkpoint; each erasure event adds its user. User numbers are never reused, so every event of such a user is
+    /// dropped, even an event from before the erasure.
     erased: ErasedUsers,
 }
 
-/// Receiver of announcements of committed positions.
 enum Audience {
-    /// Live projection: notifies requests that wait for a change to become visible, and records metrics.
     Live(EventLog),
-    /// Replay: there is no receiver.
     Replay,
 }
 
-/// Events of one transaction, combined into the changes to write.
 #[derive(Default)]
 pub(crate) struct FoldedBatch {
     fold: Fold,
-    /// Size of the events in memory, in bytes.
     bytes: usize,
 }
 
 impl PartitionProjection {
-    /// Creates the follower that projects a partition to the live inbox.
     pub(crate) fn live(context: &Context, number: u32) -> Follower<PartitionProjection> {
         let origin = InboxPartition { partition: number, partitions: context.partitions };
         PartitionProjection::follower(context.store.clone(), origin, Audience::Live(context.log.clone()))
     }
 
-    /// Creates the follower that replays a partition into the shadow tables of `store`.
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<PartitionProjection> {
         let origin = InboxPartition { partition: number, partitions };
         PartitionProjection::follower(store, origin, Audience::Replay)
@@ -71,7 +59,6 @@ impl Projection for PartitionProjection {
     const LINGER: Duration = Duration::from_millis(2);
     type Events = FoldedBatch;
 
-    /// Reads the erased users of the partition.
     async fn load(&mut self) -> Result<(), store::Error> {
         let erased = self.store.erasure().erased_users().await?;
         self.erased = erased.into_iter().filter(|&(app, user)| self.origin.owns(app, user)).collect();

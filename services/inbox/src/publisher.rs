@@ -1,5 +1,3 @@
-//! Events about inboxes that this service writes itself.
-
 use std::collections::BTreeMap;
 
 use domain::id::partition;
@@ -10,30 +8,24 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::INBOX;
 
-/// Publishes events that follow from the tables of the inbox. The next event of a partition has to wait until the projection has
-/// applied the last one, because the tables do not show its effect before.
+/// Delays the next event of a partition until the projection has applied the last one, because the tables do not show its effect before.
 pub(crate) struct Publisher {
     store: Store,
     log: EventLog,
     partitions: u32,
-    /// For each partition, the sequence of the last published event.
     published: BTreeMap<u32, u64>,
 }
 
-/// An event about a user's inbox.
 pub(crate) struct UserEvent {
     pub(crate) app: AppId,
     pub(crate) user: UserNumber,
-    /// Message id.
     pub(crate) id: String,
     pub(crate) event: Event,
 }
 
-/// For each partition, whether events may be published in this round.
 #[derive(Default)]
 pub(crate) struct Ready {
     partitions: BTreeMap<u32, bool>,
-    /// The first error of a partition, which counts as not ready.
     pub(crate) failure: Option<anyhow::Error>,
 }
 
@@ -47,8 +39,8 @@ impl Publisher {
         }
     }
 
-    /// Returns false if the projection has not applied the last event of the user's partition yet, if its stream is nearly full, or if a
-    /// server fails. A round gets the same answer for all users of a partition.
+    /// Returns false if the projection has not applied the last event of the partition yet, if its stream is nearly full, or if a server
+    /// fails.
     pub(crate) async fn is_ready(&self, ready: &mut Ready, app: AppId, user: UserNumber) -> bool {
         let number = partition(app, user, self.partitions);
         if let Some(is_ready) = ready.partitions.get(&number) {
@@ -69,8 +61,7 @@ impl Publisher {
         Ok(is_applied && self.log.state(stream).await?.fill < DISPATCHER_STOPS)
     }
 
-    /// Publishes events about users, without waiting for each before the next. Returns a result for each event. The id makes the log
-    /// ignore the same event of another process.
+    /// Returns a result for each event. The id makes the log ignore the same event of another process.
     pub(crate) async fn publish(
         &mut self,
         at: Timestamp,

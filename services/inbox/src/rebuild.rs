@@ -13,37 +13,33 @@ use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::verification::{Verification, replay_and_compare};
 
-/// Maximum number of attempts to switch to the new tables. An attempt fails while another session reads the live tables.
+/// An attempt fails while another session reads the live tables.
 const TRIES: u32 = 60;
-/// Pause between two attempts to switch.
 const PAUSE: Duration = Duration::from_secs(5);
 
 pub struct Rebuild<'a> {
     pub database: &'a Settings,
     pub log: &'a EventLog,
     pub partitions: u32,
-    /// True to switch even if the new tables differ from the live tables.
+    /// Switches even if the new tables differ from the live tables.
     pub accepts_differences: bool,
-    /// Maximum number of users whose differences are listed.
     pub most: usize,
 }
 
 #[derive(Clone, Debug)]
 pub struct RebuildReport {
-    /// True if the new tables are live now. Otherwise they were dropped, and the verification shows why.
+    /// False if the new tables were dropped; the verification shows why.
     pub is_switched: bool,
-    /// Comparison of the new tables with the live tables at the same positions.
     pub verification: Verification,
 }
 
 impl Rebuild<'_> {
-    /// Replays the log into new tables and compares these with the live tables. Switches to the new tables if they are equal to
-    /// the live ones, or if differences are accepted; otherwise drops them. Services keep running; the projection pauses only
-    /// during the switch. If the process is killed, the next rebuild drops the new tables.
+    /// Replays the log into new tables, and switches to them if they are equal to the live ones, or if differences are accepted. Services
+    /// keep running. If the process is killed, the next rebuild drops the new tables.
     ///
     /// # Errors
-    /// Returns an error if the log does not reach back far enough ([`crate::UnreachableStart`]), if another rebuild is running,
-    /// or if a server fails. The live tables are then unchanged, unless the commit of the switch failed.
+    /// Returns an error if the log does not reach back far enough ([`crate::UnreachableStart`]), or if another rebuild is running. The live
+    /// tables are unchanged after an error, unless the commit of the switch failed.
     pub async fn run(&self, report: StepCallback<'_>) -> anyhow::Result<RebuildReport> {
         let Some(mut shadow) = Shadow::take(self.database, Purpose::Replacement).await? else {
             bail!("another `tidings rebuild inbox` is under way");
@@ -89,8 +85,6 @@ impl Rebuild<'_> {
     }
 }
 
-/// Error context for a failed transaction of the switch.
 const FAILED: &str = "the switch failed; run the rebuild again";
 
-/// Ignores progress reports. The replays during a switch are short.
 fn ignore(_: Step) {}

@@ -1,5 +1,3 @@
-//! Replay of the log into shadow tables of the inbox, with the code of the live projection.
-
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
@@ -14,21 +12,15 @@ use crate::partition::PartitionProjection;
 use crate::progress::{Phase, Step, StepCallback};
 use crate::source;
 
-/// Maximum number of events per read.
 const BATCH: u64 = 500;
-/// Maximum time for which a read gathers events.
 const LINGER: Duration = Duration::from_millis(20);
-/// Maximum number of partitions replayed at the same time.
 const AT_ONCE: usize = 4;
-/// Lag, in events, at which the replay is close enough to the live inbox. The live tables are then locked for a switch or read
-/// for a comparison, and the remaining events are replayed.
+/// Lag, in events, at which the live tables are locked for a switch or read for a comparison, and the remaining events are replayed.
 const CLOSE: u64 = 1_000;
-/// Maximum number of rounds in which a replay catches up with the live inbox.
 const ROUNDS: u32 = 10;
-/// Number of consecutive reads without an event after which the replay fails. Each read takes up to a second.
+/// Number of consecutive reads without an event, each of up to a second, after which the replay fails.
 const PATIENCE: u32 = 30;
 
-/// Replay of all partitions.
 pub(crate) struct Replay {
     log: EventLog,
     parts: Vec<Part>,
@@ -41,7 +33,6 @@ struct Part {
 }
 
 impl Replay {
-    /// Creates a replay that starts at the checkpoints of the shadow tables. Reads the erased users too.
     pub(crate) async fn begin(shadow: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Replay> {
         let mut parts = Vec::new();
         for number in 0..partitions {
@@ -52,12 +43,10 @@ impl Replay {
         Ok(Replay { log: log.clone(), parts })
     }
 
-    /// Returns the last replayed sequence of each partition.
     pub(crate) fn positions(&self) -> Vec<u64> {
         self.parts.iter().map(|part| part.follower.position()).collect()
     }
 
-    /// Returns the number of events that are still to be replayed up to `targets`.
     fn left(&self, targets: &[u64]) -> u64 {
         self.positions().iter().zip(targets).map(|(position, target)| target.saturating_sub(*position)).sum()
     }
@@ -77,7 +66,6 @@ impl Replay {
         advanced
     }
 
-    /// Replays until the live inbox, which keeps running, is at most [`CLOSE`] events ahead. Stops after [`ROUNDS`] rounds.
     pub(crate) async fn close_in(&mut self, shadow: &Shadow, report: StepCallback<'_>) -> anyhow::Result<()> {
         let partitions = u32::try_from(self.parts.len())?;
         for _ in 0..ROUNDS {
@@ -90,8 +78,7 @@ impl Replay {
         Ok(())
     }
 
-    /// Replays up to the positions of a snapshot or of the locked live tables. Fails if these positions are lower than the
-    /// replayed ones.
+    /// Fails if the positions are lower than the replayed ones.
     pub(crate) async fn reach(&mut self, positions: &[u64], report: StepCallback<'_>) -> anyhow::Result<()> {
         self.advance(positions, report).await?;
         ensure!(
@@ -102,7 +89,6 @@ impl Replay {
     }
 }
 
-/// Returns true if the log no longer has the expected stream or events.
 fn is_permanent(error: &anyhow::Error) -> bool {
     error.downcast_ref::<event_log::Error>().is_some_and(event_log::Error::is_permanent)
 }

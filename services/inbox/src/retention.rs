@@ -1,10 +1,5 @@
-//! Removal of inbox items that are too old, or that exceed the maximum number of items of a user.
-//!
-//! - Old items are deleted from the tables, which also removes the rows of items that users deleted.
-//! - Items beyond the maximum are deleted by an event in the log, like items that a user deletes. A replay of the log therefore
-//!   deletes the same items.
-//!
-//! Several processes may do this at once, because removing an item twice is harmless.
+//! Removal of inbox items that are too old, or that exceed the maximum of a user. Items beyond the maximum are deleted by an event in the
+//! log, so that a replay deletes the same items. Several processes may do this at once, because removing an item twice is harmless.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,42 +18,33 @@ use tokio::time::{sleep, timeout};
 
 use crate::publisher::{Publisher, Ready, UserEvent};
 
-/// Pause between rounds.
 const PAUSE: Duration = Duration::from_secs(60);
-/// Maximum duration of a round. The next round continues where a longer round stopped.
+/// The next round continues where a longer round stopped.
 const LIMIT: Duration = Duration::from_secs(300);
-/// Maximum number of rows that one statement reads or deletes, and of items that one event deletes.
+/// Rows that one statement reads or deletes, and items that one event deletes.
 const ROWS: u32 = 1_000;
-/// Maximum number of batches of old items in a round.
 const BATCHES: u32 = 100;
-/// Maximum number of pages of inboxes whose sizes a round checks.
 const PAGES: u32 = 20;
-/// Number of items beyond the maximum at which a round stops, so that other events of the log do not wait for long.
+/// Surplus items at which a round stops, so that other events of the log do not wait for long.
 const SURPLUS: u64 = 20_000;
-/// Position before the first inbox.
 const START: (AppId, UserNumber) = (AppId(0), UserNumber(0));
 
-/// Number of items that a round removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Rows deleted because of their age, including rows of items that were deleted before.
+    /// Rows deleted, including those of items that were deleted before.
     pub by_age: u64,
-    /// Items for which an event was published because the inbox has too many items.
     pub by_count: u64,
 }
 
-/// Removes items in rounds, each of which does a limited amount of work.
 pub struct Retention {
     store: Store,
     publisher: Publisher,
     partitions: u32,
     keep: Duration,
     keep_per_user: u32,
-    /// The last inbox whose size was checked.
     checked: (AppId, UserNumber),
 }
 
-/// Runs rounds until the process stops.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut retention = Retention::new(&context);
@@ -84,7 +70,6 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 }
 
 impl Retention {
-    /// Creates a retention with the settings of the section `[inbox]`.
     #[must_use]
     pub fn new(context: &Context) -> Retention {
         Retention {
@@ -97,10 +82,7 @@ impl Retention {
         }
     }
 
-    /// Removes items by age, then by count.
-    ///
-    /// # Errors
-    /// Returns an error if a server fails. Items may have been removed before; the next round removes the others.
+    /// Removes items by age, then by count. After an error, items may have been removed; the next round removes the others.
     pub async fn round(&mut self, now: Timestamp) -> anyhow::Result<Removed> {
         let by_age = self.remove_old(now - self.keep).await.context("by age")?;
         let by_count = self.remove_surplus(now).await.context("by count")?;
@@ -134,7 +116,6 @@ impl Retention {
         partitions
     }
 
-    /// Checks the next inboxes, and publishes events that delete the oldest items of those that are too large.
     async fn remove_surplus(&mut self, now: Timestamp) -> anyhow::Result<u64> {
         let mut ready = Ready::default();
         let mut removed = 0;
@@ -161,8 +142,7 @@ impl Retention {
         ready.failure.map_or(Ok(removed), Err)
     }
 
-    /// Publishes an event that deletes the oldest items of an inbox. Returns the number of items; 0 if the inbox is not too large
-    /// any more, or if another process has just published the same event.
+    /// Returns 0 if the inbox is not too large any more, or if another process has just published the same event.
     async fn delete_surplus(&mut self, app: AppId, user: UserNumber, now: Timestamp) -> anyhow::Result<u64> {
         let items = self.store.inbox().surplus_items(app, user, self.keep_per_user, ROWS).await?;
         let (Some(first), Some(last)) = (items.first(), items.last()) else { return Ok(0) };

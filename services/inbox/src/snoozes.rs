@@ -1,7 +1,5 @@
-//! Return of snoozed items to the list.
-//!
-//! The tables say which items are snoozed and until when, so a restart, a rebuild or a restore loses no snooze. When the time has
-//! come, an event ends the snooze. Several processes may do this at once, because ending a snooze twice is harmless.
+//! Return of snoozed items to the list. The tables contain the snoozes, so a restart, a rebuild or a restore loses none. Several processes
+//! may do this at once, because ending a snooze twice is harmless.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,23 +13,19 @@ use tokio::time::{sleep, timeout};
 
 use crate::publisher::{Publisher, Ready, UserEvent};
 
-/// Pause between rounds. An item may return late by about this time.
+/// Snoozed items may return late by about this time.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Maximum duration of a round.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Maximum number of items that one statement reads.
 const ROWS: u32 = 1_000;
-/// Maximum number of statements in a round. The next round follows at once, and continues there.
+/// Statements per round. The next round follows at once, and continues there.
 const PAGES: u32 = 20;
 
-/// Ends snoozes in rounds, each of which does a limited amount of work.
 pub struct Snoozes {
     store: Store,
     publisher: Publisher,
     position: SnoozePosition,
 }
 
-/// Runs rounds until the process stops.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut snoozes = Snoozes::new(&context);
@@ -55,15 +49,14 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
 }
 
 impl Snoozes {
-    /// Creates rounds that begin with the earliest snooze.
     #[must_use]
     pub fn new(context: &Context) -> Snoozes {
         let store = context.store.clone();
         Snoozes { store, publisher: Publisher::new(context), position: SnoozePosition::START }
     }
 
-    /// Publishes events for the items that are snoozed until `now` or earlier. Returns the number of these items. Leaves out the
-    /// partitions whose projection has not applied the events of an earlier round, and those whose server fails.
+    /// Ends the snoozes until `now` or earlier, and returns the number of items. Leaves out the partitions whose projection has not applied
+    /// the events of an earlier round.
     ///
     /// # Errors
     /// Returns the first error of a server. The snoozes of other partitions may have ended; the next round ends the others.
@@ -96,7 +89,6 @@ impl Snoozes {
     }
 }
 
-/// Returns the event that ends some snoozes of a user.
 fn end(app: AppId, user: UserNumber, snoozes: &[DueSnooze]) -> Option<UserEvent> {
     let items: Vec<ItemId> = snoozes.iter().map(|snooze| snooze.key.2).collect();
     let (first, last) = (items.iter().min()?, items.iter().max()?);

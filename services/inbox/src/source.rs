@@ -18,14 +18,13 @@ pub struct ShortenedPartition {
     pub stream: StreamName,
     /// First sequence that the log still has.
     pub first: u64,
-    /// Last sequence that is already covered when the replay starts.
+    /// Last sequence that is covered when the replay starts.
     pub reached: u64,
 }
 
-/// Error: the log does not reach back to the start of the replay.
+/// The log does not reach back to the start of the replay.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct UnreachableStart {
-    /// The partitions that cannot be replayed.
     pub partitions: Vec<ShortenedPartition>,
 }
 
@@ -50,8 +49,6 @@ impl fmt::Display for UnreachableStart {
     }
 }
 
-/// Chooses the start of a replay: the inbox of the backup if there is one, otherwise the beginning of the log. Returns, for
-/// each partition, the last sequence that this start covers.
 pub(crate) async fn choose(
     live: &Store,
     log: &EventLog,
@@ -67,7 +64,6 @@ pub(crate) async fn choose(
     Ok(start)
 }
 
-/// Returns the positions of a backup's inbox. First checks that the backup belongs to this installation and is not ahead of it.
 async fn positions_of(
     backup: &Store,
     log: &EventLog,
@@ -104,8 +100,8 @@ async fn positions_of(
     Ok(positions)
 }
 
-/// Migrates a backup of an earlier release to the schema of the live database. The caller has checked that the backup is a copy
-/// of this installation and not the live database itself.
+/// Migrates a backup of an earlier release. The caller has checked that the backup is a copy of this installation and not the live database
+/// itself.
 async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     let found = backup.schema_version().await?.unwrap_or_default();
     if found == schema {
@@ -120,7 +116,6 @@ async fn bring_up_to_date(backup: &Store, schema: i64) -> anyhow::Result<()> {
     backup.migrate().await.context("cannot migrate the backup to the schema of this database")
 }
 
-/// Copies the inbox of the backup into the shadow tables, and checks that the backup did not change meanwhile.
 pub(crate) async fn copy(
     shadow: &Shadow,
     backup: &Store,
@@ -140,7 +135,6 @@ pub(crate) async fn copy(
     Ok(())
 }
 
-/// Checks that the log has all events after these positions (one position for each partition).
 pub(crate) async fn check_reach(log: &EventLog, positions: &[u64]) -> anyhow::Result<()> {
     let mut partitions = Vec::new();
     for (number, position) in (0..).zip(positions) {

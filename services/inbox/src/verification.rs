@@ -1,5 +1,3 @@
-//! Comparison of the live inbox with a replay of the log, while all services keep running.
-
 use anyhow::{Context as _, bail};
 use event_log::EventLog;
 use store::recovery::shadow::{Comparison, Purpose, Shadow};
@@ -9,20 +7,16 @@ use crate::progress::{Phase, Step, StepCallback};
 use crate::replay::Replay;
 use crate::source;
 
-/// Result of comparing the live inbox with a replay.
 #[derive(Clone, Debug)]
 pub struct Verification {
     pub comparison: Comparison,
-    /// For each partition, the last sequence that the comparison covers.
+    /// Last sequence that the comparison covers, by partition.
     pub positions: Vec<u64>,
 }
 
-/// Replays the log into separate tables, which start empty or with the inbox of a backup. Then compares these tables with a
-/// snapshot of the live tables, and drops them. Lists the differences of up to `most` users.
-///
-/// # Errors
-/// Returns an error if neither the log nor the backup reaches back far enough, if another verification is running, or if a
-/// server fails.
+/// Replays the log into separate tables, which start empty or with the inbox of a backup, and compares them with a snapshot of the live
+/// tables. Lists the differences of up to `most` users. Fails if neither the log nor the backup reaches back far enough, or if another
+/// verification is running.
 pub async fn verify(
     database: &Settings,
     log: &EventLog,
@@ -41,7 +35,6 @@ pub async fn verify(
     Ok(verification)
 }
 
-/// Creates the shadow tables, replays the log into them, and compares them with a snapshot of the live tables.
 pub(crate) async fn replay_and_compare(
     shadow: &Shadow,
     log: &EventLog,
