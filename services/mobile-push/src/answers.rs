@@ -1,24 +1,19 @@
-//! Verdicts on replies from APNs and FCM, each according to its own table.
-
 use domain::Answer;
 use worker::Verdict;
 use worker::verdict::{AnswerDetails, presentable, row};
 
-/// Maximum length of an error code that is recorded unchanged, in bytes. Device tokens are longer, so no token is
-/// recorded.
+/// Length, in bytes, up to which an error code is recorded unchanged. Device tokens are longer, so no token is recorded.
 const LONGEST_CODE: usize = 40;
 
-/// Reply of a push service.
 pub(crate) struct ServiceReply<'a> {
     pub(crate) status: u16,
-    /// The service's error code; empty if the body has none.
+    /// Empty if the body has no error code.
     pub(crate) code: &'a str,
     pub(crate) words: &'a str,
     pub(crate) hints: AnswerDetails,
 }
 
-/// Looks up the verdict on a reply, and removes the device token from the reply's texts. If no row of the table
-/// matches, the push is retried.
+/// Removes the device token from the reply's texts. If no row of the table matches, the push is retried.
 pub(crate) fn classify(
     table: &'static [(&'static str, Verdict)],
     service_reply: ServiceReply<'_>,

@@ -1,18 +1,13 @@
-//! Allowed hosts and time limits for calls to push services, and the message of an attempt.
-
 use std::time::Duration;
 
 use domain::content::PushContent;
 use domain::{Answer, Outcome};
 use worker::{ChannelResources, Outbound};
 
-/// Time limit of one call to a push service, including the response. If the attempt has less time left, the call
-/// ends with the attempt.
+/// Includes the response. If the attempt has less time left, the call ends with the attempt.
 pub(crate) const CALL_LIMIT: Duration = Duration::from_secs(15);
-/// Time limit of a probe.
 pub(crate) const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Allowed hosts, and the time limit of an attempt.
 #[derive(Clone, Copy)]
 pub struct Calls {
     pub(crate) outbound: Outbound,
@@ -23,12 +18,10 @@ impl ChannelResources for Calls {
     type Input<'a> = Push<'a>;
 }
 
-/// A push and its target.
 #[derive(Clone, Copy)]
 pub struct Push<'a> {
     pub(crate) content: &'a PushContent,
-    /// Target such as `fcm:{token}`. The part before the colon names the push service, and is also the kind of its
-    /// providers.
+    /// Target such as `fcm:{token}`. The part before the colon names the push service, and is also the kind of its providers.
     target: &'a str,
 }
 
@@ -37,7 +30,7 @@ impl<'a> Push<'a> {
         Push { content, target }
     }
 
-    /// Returns the device token if it belongs to `service`. Otherwise the error is an answer that pauses the provider.
+    /// Fails with an answer that pauses the provider if the token belongs to another service.
     pub(crate) fn token_of(&self, service: &str) -> Result<&'a str, Answer> {
         match self.target.split_once(':') {
             Some((named, token)) if named == service => Ok(token),
@@ -46,8 +39,6 @@ impl<'a> Push<'a> {
     }
 }
 
-/// Returns the answer for a provider whose HTTP client cannot be created, for instance because its certificate is
-/// invalid.
 pub(crate) fn no_client(error: &reqwest::Error) -> Answer {
     Answer::new(Outcome::PauseProvider, "settings", format!("cannot create a client: {error}"))
 }

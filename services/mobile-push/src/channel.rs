@@ -1,5 +1,3 @@
-//! Sender of the mobile push channel: calls the provider for a job, and returns the provider's answer.
-
 use std::time::Duration;
 
 use domain::content::Content;
@@ -10,7 +8,7 @@ use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
 use crate::calls::{Calls, Push};
 use crate::kinds::KINDS;
 
-/// Sender of mobile push messages. Clones share connections and credentials.
+/// Clones share connections and credentials.
 #[derive(Clone)]
 pub struct MobilePushSender {
     calls: Calls,
@@ -18,7 +16,7 @@ pub struct MobilePushSender {
 }
 
 impl MobilePushSender {
-    /// Creates a sender. It calls only hosts that `outbound` allows, and ends an attempt after `limit`.
+    /// Creates a sender that calls only hosts that `outbound` allows, and ends an attempt after `limit`.
     #[must_use]
     pub fn new(outbound: Outbound, limit: Duration) -> MobilePushSender {
         MobilePushSender { calls: Calls { outbound, limit }, providers: OpenProviders::new(KINDS) }

@@ -1,4 +1,4 @@
-//! Worker of the mobile push channel. It sends through Apple's push service (APNs) and Firebase Cloud Messaging (FCM).
+//! Worker of the mobile push channel: Apple's push service (APNs) and Firebase Cloud Messaging (FCM).
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod answers;
@@ -17,18 +17,13 @@ pub use calls::{Calls, Push};
 pub use channel::MobilePushSender;
 pub use kinds::KINDS;
 
-/// Returns the time limit of an attempt, including all its waits and calls. The worker ends a call after three fifths
-/// of the lease. The channel must time out first, because only the channel knows whether the message may have been
-/// accepted.
+/// Returns the time limit of an attempt, including all its waits and calls. The worker ends a call after three fifths of the lease. The
+/// channel must time out first, because only the channel knows whether the message may have been accepted.
 #[must_use]
 pub fn attempt_limit(lease: Duration) -> Duration {
     lease / 2
 }
 
-/// Runs the mobile push worker until the process stops.
-///
-/// # Errors
-/// Returns the errors of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let outbound = Outbound::new(context.config.outbound.allow_private);
     let attempt_limit = attempt_limit(context.config.delivery.lease);

@@ -13,17 +13,15 @@ use worker::verdict::AnswerDetails;
 
 use crate::answers::{ServiceReply, classify};
 
-/// Code of the response to an expired provider token.
 pub(super) const EXPIRED: &str = "403 ExpiredProviderToken";
 
-/// Value of `reason` in a 429 response to too many pushes to one device.
+/// `reason` in a 429 response to too many pushes to one device.
 const TOO_MANY: &str = "TooManyRequests";
 
-/// Limit on retries if APNs still reports the provider token as expired after its renewal. The cause is a difference
-/// between the clocks, which may soon be corrected.
+/// Limit on retries if APNs still reports the provider token as expired after its renewal: the clocks differ, which may soon be corrected.
 const ONCE: RetryLimit = RetryLimit { retries: 1, over: Duration::from_secs(300) };
 
-/// Responses of APNs and their verdicts. The first matching row applies.
+/// The first matching row applies.
 pub const TABLE: &[(&str, Verdict)] = &[
     // The device token is invalid, or belongs to the other environment or to another app. It may still be valid for
     // another provider.
@@ -57,7 +55,6 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Retry),
 ];
 
-/// Body of an error response.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Refusal {

@@ -1,5 +1,3 @@
-//! Headers and payload of a push in the format of APNs.
-
 use bytes::Bytes;
 use domain::content::Object;
 use domain::excerpt::Cut;
@@ -7,17 +5,14 @@ use domain::mobile_push::message::{Message, unusable};
 use domain::mobile_push::{PATH, apns, apns_payload};
 use domain::{Answer, Problem};
 
-/// A push as APNs receives it.
 pub(super) struct Notification {
     pub(super) headers: Vec<(&'static str, String)>,
     pub(super) payload: Bytes,
-    /// Note about the body, if it was cut.
     pub(super) cut: Option<Cut>,
 }
 
 impl Notification {
-    /// Builds the push of a message for the app with the bundle id `topic`. Shortens the message's body if the payload
-    /// is too large. The error is an answer that fails the delivery permanently.
+    /// Shortens the message's body if the payload is too large. The error is an answer that fails the delivery permanently.
     pub(super) fn of(message: &Message, topic: &str) -> Result<Notification, Answer> {
         let empty = Object::new();
         let headers = headers(message, topic, apns::headers(&message.options.apns).unwrap_or(&empty))?;

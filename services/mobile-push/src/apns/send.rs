@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `apns`, and tests such providers.
-
 use std::time::Duration;
 
 use domain::content::PushContent;
@@ -17,25 +15,22 @@ use super::notification::Notification;
 use super::settings::{ApnsSettings, Auth};
 use crate::calls::{CALL_LIMIT, Calls, PROBE_LIMIT, no_client};
 
-/// Maximum number of concurrent requests. APNs allows about 1,000 streams per connection, and the HTTP client would
-/// queue further requests.
+/// APNs allows about 1,000 streams per connection, and the HTTP client would queue further requests.
 const MAX_STREAMS: usize = 500;
-/// Time without requests after which a connection is closed. Apple asks clients to keep connections open.
+/// Apple asks clients to keep connections open.
 const IDLE: Duration = Duration::from_secs(3_600);
-/// Interval of pings on a connection, and time limit for the response to a ping.
+/// Interval of pings on a connection, and time limit for the response.
 const PING: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(10));
-/// Device token for probes. No device can have this token.
+/// No device can have this token.
 const IMPOSSIBLE_TOKEN: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Maximum length of a device token in bytes. Today's tokens are shorter, but Apple warns that their length may change.
+/// Length in bytes. Today's tokens are shorter, but Apple warns that their length may change.
 const LONGEST_TOKEN: usize = 400;
 
-/// Provider kind `apns`. Each provider serves one iOS app.
+/// Each provider serves one iOS app.
 pub struct Apns;
 
-/// An APNs provider: its connection and its credential.
 pub struct ApnsProvider {
     settings: ApnsSettings,
-    /// HTTP client, which the first call creates.
     http: OnceCell<Caller>,
     streams: Semaphore,
 }
@@ -69,7 +64,7 @@ impl ProviderKind for Apns {
         }
     }
 
-    /// Checks the credential and the topic by sending a push to a device token that no device has.
+    /// Checks the credential and the topic with a push to a token that no device has.
     async fn probe(provider: &ApnsProvider, probe: &Probe<'_>) -> Result<String, Answer> {
         let settings = &provider.settings;
         let headers = vec![
@@ -96,7 +91,6 @@ impl ProviderKind for Apns {
 }
 
 impl ApnsProvider {
-    /// Makes one attempt: builds the push and sends it to the device.
     async fn send(&self, calls: &Calls, call: &Call<'_>, token: &str, content: &PushContent) -> Answer {
         let is_sound = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
         if token.is_empty() || token.len() > LONGEST_TOKEN || !token.bytes().all(is_sound) {
@@ -112,7 +106,6 @@ impl ApnsProvider {
         }
     }
 
-    /// Returns the HTTP client, whose connection all pushes share.
     async fn http(&self, outbound: Outbound) -> Result<&Caller, Answer> {
         self.http.get_or_try_init(|| async { self.connect(outbound) }).await
     }
@@ -137,8 +130,7 @@ impl ApnsProvider {
         Ok(Caller::new(http, outbound, CALL_LIMIT))
     }
 
-    /// Sends a push. If APNs reports the provider token as expired, renews the token and sends the push again at once.
-    /// A token younger than 20 minutes is not renewed.
+    /// Renews the token and pushes again at once if APNs reports the token as expired. A token younger than 20 minutes is not renewed.
     async fn push(&self, calls: &Calls, notification: &Notification, token: &str, now: Timestamp) -> Answer {
         let http = match self.http(calls.outbound).await {
             Ok(http) => &http.within(calls.limit),

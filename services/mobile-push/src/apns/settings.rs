@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `apns`.
-
 use domain::Problem;
 use domain::settings::SettingsReader;
 use reqwest::{Certificate, Identity, Url};
@@ -7,7 +5,6 @@ use serde_json::Value;
 
 use super::token::ProviderToken;
 
-/// APNs server, app and credential of a provider.
 pub(crate) struct ApnsSettings {
     pub(super) base: Url,
     pub(super) topic: String,
@@ -15,18 +12,12 @@ pub(crate) struct ApnsSettings {
     pub(super) authorities: Vec<Certificate>,
 }
 
-/// Credential for APNs.
 pub(super) enum Auth {
-    /// A provider token, which is sent with every request.
     Token(Box<ProviderToken>),
-    /// A TLS client certificate.
     Certificate(Identity),
 }
 
 impl ApnsSettings {
-    /// Parses settings with decrypted secrets.
-    ///
-    /// # Errors
     /// Returns all problems of the settings. No problem contains a secret.
     pub(crate) fn parse(settings: &Value) -> Result<ApnsSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
@@ -39,7 +30,6 @@ impl ApnsSettings {
     }
 }
 
-/// Reads the server's URL: `baseUrl` if it is set, otherwise the URL of the environment.
 fn base(reader: &mut SettingsReader) -> Option<Url> {
     let other = reader.url("baseUrl");
     let url = match reader.required("environment")?.as_str() {
@@ -53,7 +43,7 @@ fn base(reader: &mut SettingsReader) -> Option<Url> {
     other.or_else(|| Url::parse(url).ok())
 }
 
-/// Reads a required text without spaces or control characters, for use in headers and tokens.
+/// Accepts only text without spaces or control characters, for use in headers and tokens.
 fn word(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required(member)?;
     if !text.bytes().all(|byte| byte.is_ascii_graphic()) {

@@ -10,12 +10,12 @@ use jsonwebtoken::errors::Error;
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
 use serde_json::json;
 
-/// Age at which a token is renewed. APNs rejects tokens that are older than an hour.
+/// APNs rejects tokens that are older than an hour.
 const RENEWED_AT: Duration = Duration::from_secs(40 * 60);
-/// Minimum age of a token before it is replaced. APNs rejects provider tokens that change more often.
+/// APNs rejects provider tokens that change more often.
 const LEAST_AGE: Duration = Duration::from_secs(20 * 60);
 
-/// Source of provider tokens that one key signs. It caches the current token.
+/// Signs provider tokens with one key, and caches the current token.
 pub struct ProviderToken {
     team_id: String,
     key_id: String,
@@ -29,10 +29,7 @@ struct SignedToken {
 }
 
 impl ProviderToken {
-    /// Reads a key from the PEM text of its `.p8` file.
-    ///
-    /// # Errors
-    /// Returns an error if the text is not a private key for ES256.
+    /// Reads an ES256 private key from the PEM text of its `.p8` file.
     pub fn new(team_id: String, key_id: String, pem: &str) -> Result<ProviderToken, Error> {
         let key = EncodingKey::from_ec_pem(pem.as_bytes())?;
         let made = ProviderToken { team_id, key_id, key, last: Mutex::default() };
@@ -41,7 +38,6 @@ impl ProviderToken {
         Ok(made)
     }
 
-    /// Returns the current token. Signs a new one if the current token is older than 40 minutes.
     pub fn current(&self, now: Timestamp) -> Result<Arc<str>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
@@ -53,8 +49,7 @@ impl ProviderToken {
         }
     }
 
-    /// Returns a token in place of `refused`, which APNs reported as expired. Returns None if `refused` is younger than
-    /// 20 minutes, because APNs rejects tokens that change more often.
+    /// Returns None if `refused`, which APNs reported as expired, is younger than 20 minutes.
     pub fn instead_of(&self, refused: &str, now: Timestamp) -> Result<Option<Arc<str>>, Error> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {

@@ -16,15 +16,14 @@ use crate::fcm::answers::of_oauth;
 use crate::fcm::settings::FcmSettings;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/firebase.messaging";
-/// Lifetime of an assertion in seconds. This is the maximum that Google accepts.
+/// Lifetime in seconds; the maximum that Google accepts.
 const ASSERTED_FOR: u64 = 3_600;
-/// Remaining lifetime of a token at which one attempt fetches a new token. The other attempts continue to use the
-/// current one.
+/// Remaining lifetime at which one attempt fetches a new token. The other attempts continue to use the current one.
 const AHEAD: Duration = Duration::from_secs(300);
 /// Remaining lifetime at which a token is no longer used.
 const LAST: Duration = Duration::from_secs(30);
 
-/// Source of access tokens for a service account. It caches the current token.
+/// Caches the current access token of a service account.
 #[derive(Default)]
 pub(super) struct AccessTokens {
     kept: Mutex<Option<AccessToken>>,
@@ -38,7 +37,7 @@ struct AccessToken {
     ends: Timestamp,
 }
 
-/// Result of a failed fetch. The attempts that waited for this fetch return the same answer.
+/// The attempts that waited for a failed fetch return the same answer.
 struct FailedFetch {
     at: Instant,
     answer: Answer,
@@ -71,7 +70,6 @@ impl AccessTokens {
         }
     }
 
-    /// Returns a token in place of `refused`, which FCM rejected.
     pub(super) async fn instead_of(
         &self,
         refused: &str,
@@ -82,8 +80,7 @@ impl AccessTokens {
         self.replace(Some(refused), http, settings, now).await
     }
 
-    /// Waits until no other attempt is fetching a token. If another attempt fetched one during the wait, or failed to,
-    /// returns its result. Otherwise fetches a token.
+    /// Returns the result of another attempt's fetch if one is in progress; otherwise fetches a token.
     async fn replace(
         &self,
         refused: Option<&str>,
@@ -145,15 +142,13 @@ impl AccessTokens {
     }
 }
 
-/// Returns the answer for a failed call to the OAuth server. The call sends no message, so an unknown outcome becomes a
-/// retry.
+/// The call sends no message, so an unknown outcome becomes a retry.
 fn without_token(silence: NoReply) -> Answer {
     let Answer { outcome, code, message, .. } = silence.answer();
     let outcome = if outcome == Outcome::Unknown { Outcome::RETRY } else { outcome };
     Answer::new(outcome, format!("oauth {code}"), message)
 }
 
-/// Creates the assertion: a JWT that names the service account and is signed with its key.
 fn assertion(settings: &FcmSettings, now: Timestamp) -> Result<String, Answer> {
     let account = &settings.account;
     let header = Header { kid: account.private_key_id.clone(), ..Header::new(Algorithm::RS256) };

@@ -13,17 +13,16 @@ use worker::verdict::{AnswerDetails, presentable};
 
 use crate::answers::{ServiceReply, classify};
 
-/// Code for a device token that belongs to another Firebase project.
+/// The device token belongs to another Firebase project.
 pub(super) const MISMATCH: &str = "403 SENDER_ID_MISMATCH";
-/// Code with which FCM refuses a message if it would send the message on through APNs or web push, but the Firebase
-/// project has no valid key for that service.
+/// FCM would send the message on through APNs or web push, but the Firebase project has no valid key for that service.
 const THIRD_PARTY: &str = "401 THIRD_PARTY_AUTH_ERROR";
-/// Code for a response in which FCM reports the device token as an invalid argument.
+/// FCM reports the device token as an invalid argument.
 const WRONG_TOKEN: &str = "INVALID_ARGUMENT message.token";
 /// Delay that Google recommends after a 429 without `Retry-After`.
 const QUOTA: Duration = Duration::from_secs(60);
 
-/// Responses of FCM and their verdicts. The first matching row applies.
+/// The first matching row applies.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("400 INVALID_ARGUMENT message.token", Verdict::TargetGone),
     ("400", Verdict::Failed),
@@ -43,7 +42,7 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Retry),
 ];
 
-/// Responses of the OAuth server (RFC 6749 section 5.2) and their verdicts. The first matching row applies.
+/// Responses of the OAuth server (RFC 6749 section 5.2). The first matching row applies.
 pub const OAUTH_TABLE: &[(&str, Verdict)] = &[
     // The key was revoked, or the local clock is wrong.
     ("400", Verdict::PauseProvider),
@@ -90,8 +89,7 @@ struct Violation {
 }
 
 impl Refusal {
-    /// FCM's error code, or the general status if there is no error code. [`WRONG_TOKEN`] if the device token is
-    /// invalid.
+    /// Returns FCM's error code, or the general status if there is none; [`WRONG_TOKEN`] if the device token is invalid.
     fn code(&self) -> &str {
         let own = self.details.iter().find_map(|detail| detail.error_code.as_deref());
         let code = own.unwrap_or(&self.status);
@@ -130,12 +128,11 @@ pub(super) fn answer(reply: &Reply, token: &str) -> Answer {
     }
 }
 
-/// Returns true if FCM rejects the access token.
 pub(super) fn distrusts(answer: &Answer) -> bool {
     answer.code.starts_with("401") && !answer.code.ends_with("THIRD_PARTY_AUTH_ERROR")
 }
 
-/// Returns the answer for a message that was not sent because the OAuth server refused to issue an access token.
+/// Classifies a refusal to issue an access token: the message was not sent.
 pub(super) fn of_oauth(reply: &Reply) -> Answer {
     let refusal: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let text = |name: &str| refusal.get(name).and_then(Value::as_str).unwrap_or_default();

@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `fcm`, and tests such providers.
-
 use domain::content::PushContent;
 use domain::mobile_push::fcm;
 use domain::mobile_push::message::Message;
@@ -15,18 +13,15 @@ use super::answers;
 use super::settings::FcmSettings;
 use crate::calls::{CALL_LIMIT, Calls, PROBE_LIMIT, no_client};
 
-/// Maximum number of concurrent requests.
 const MAX_REQUESTS: usize = 500;
-/// Device token for probes. No device can have this token.
+/// No device can have this token.
 const IMPOSSIBLE_TOKEN: &str = "tidings probe";
 
-/// Provider kind `fcm`. Each provider serves one Firebase project.
+/// Each provider serves one Firebase project.
 pub struct Fcm;
 
-/// An FCM provider: its connections and its credential.
 pub struct FcmProvider {
     settings: FcmSettings,
-    /// HTTP client, which the first call creates.
     http: OnceCell<Caller>,
     access: AccessTokens,
     requests: Semaphore,
@@ -63,7 +58,7 @@ impl ProviderKind for Fcm {
         }
     }
 
-    /// Checks the credential with a message that FCM only validates and does not send.
+    /// Sends a message that FCM only validates.
     async fn probe(provider: &FcmProvider, probe: &Probe<'_>) -> Result<String, Answer> {
         let message = json!({"token": IMPOSSIBLE_TOKEN, "notification": {"title": "probe"}});
         let body = json!({"validate_only": true, "message": message});
@@ -103,7 +98,7 @@ impl FcmProvider {
         self.http.get_or_try_init(connect).await
     }
 
-    /// Posts a message. If FCM rejects the access token, fetches a new one and repeats the request at once.
+    /// Fetches a new access token and repeats the request at once if FCM rejects the current one.
     async fn post(&self, calls: &Calls, body: &Value, token: &str, now: Timestamp) -> Answer {
         let http = match self.http(calls.outbound).await {
             Ok(http) => &http.within(calls.limit),
@@ -142,9 +137,8 @@ impl FcmProvider {
         called.map_or_else(NoReply::answer, |reply| answers::answer(&reply, token))
     }
 
-    /// Counts the users whose device tokens belong to another Firebase project. Such a token fails only its own
-    /// delivery. If there are too many of these users, the answer pauses the provider, because its project is probably
-    /// wrong.
+    /// Fails only the delivery if its device token belongs to another Firebase project. Pauses the provider if there are too many users
+    /// with such tokens, because its project is probably wrong.
     fn counted(&self, answer: Answer, user: UserNumber) -> Answer {
         let is_mismatch = answer.code == answers::MISMATCH;
         // Other answers do not show which project a token belongs to.

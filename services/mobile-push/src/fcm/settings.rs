@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `fcm`.
-
 use domain::Problem;
 use domain::settings::SettingsReader;
 use jsonwebtoken::EncodingKey;
@@ -10,7 +8,6 @@ use serde_json::Value;
 const BASE: &str = "https://fcm.googleapis.com";
 const TOKEN_URL: &str = "https://oauth2.googleapis.com/token";
 
-/// FCM server, project and service account of a provider.
 pub(crate) struct FcmSettings {
     pub(super) base: Url,
     pub(super) token_url: Url,
@@ -18,7 +15,7 @@ pub(crate) struct FcmSettings {
     pub(super) key: EncodingKey,
 }
 
-/// Google's JSON file for a service account, with the members that Tidings uses.
+/// Google's JSON file for a service account.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccount {
     pub(super) project_id: String,
@@ -29,9 +26,6 @@ pub(super) struct ServiceAccount {
 }
 
 impl FcmSettings {
-    /// Parses settings with the decrypted secret.
-    ///
-    /// # Errors
     /// Returns all problems of the settings. No problem contains the secret.
     pub(crate) fn parse(settings: &Value) -> Result<FcmSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
@@ -58,7 +52,6 @@ fn wrong(reader: &mut SettingsReader, says: &str) {
     reader.problem("serviceAccount", "invalid", &says);
 }
 
-/// Reads the service account and its signing key. The error describes the problem with the file.
 fn service_account(file: Value) -> Result<(ServiceAccount, EncodingKey), &'static str> {
     let read: Result<ServiceAccount, _> = match file {
         Value::String(text) => serde_json::from_str(&text),
