@@ -1,5 +1,3 @@
-//! Verdicts on the responses of push services.
-
 use std::time::Duration;
 
 use domain::excerpt::excerpt;
@@ -9,8 +7,8 @@ use worker::Verdict;
 use worker::outbound::ForbiddenHost;
 use worker::verdict::{self, AnswerDetails};
 
-/// HTTP statuses and their verdicts. The first matching row applies; `x` matches any digit. The rows follow RFC 8030
-/// (sections 5 and 7.3), RFC 8292 (section 4.2) and the documentation of the browsers' push services.
+/// The first matching row applies; `x` matches any digit. The rows follow RFC 8030 (sections 5 and 7.3), RFC 8292 (section 4.2) and the
+/// documentation of the browsers' push services.
 pub const TABLE: &[(&str, Verdict)] = &[
     ("200", Verdict::Sent),
     ("201", Verdict::Sent),
@@ -29,42 +27,32 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Retry),
 ];
 
-/// Limit on retries if a host name has no address. The cause may be temporary or permanent, so the delivery fails after
-/// half an hour.
+/// Limit on retries if a host name has no address. The cause may be temporary or permanent, so the delivery fails after half an hour.
 const UNRESOLVED: RetryLimit = RetryLimit { retries: 3, over: Duration::from_secs(30 * 60) };
 
-/// Maximum number of bytes to record from a push service's response.
 const MESSAGE_LENGTH: usize = 500;
 
-/// Reply of a push service.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// HTTP status.
     pub status: u16,
-    /// Delay that the push service requests.
     pub retry_after: Option<Duration>,
-    /// The push service's id of the message.
     pub id: Option<String>,
-    /// First part of the body.
     pub text: String,
 }
 
-/// Reason why a call got no response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The host name has no address at present.
     Unresolved(String),
     /// The connection could not be established, so nothing was sent.
     Connect(String),
-    /// The push service has a private address, which the configuration forbids.
     Forbidden(ForbiddenHost),
     /// The connection broke during or after sending. The push service may have accepted the message.
     Lost(String),
-    /// The call timed out. The push service may have accepted the message.
+    /// The push service may have accepted the message.
     TimedOut,
 }
 
-/// Converts the result of a call to the answer of the attempt. `endpoint` is removed from the recorded texts.
+/// Removes `endpoint` from the recorded texts.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     match result {
@@ -93,7 +81,6 @@ pub fn answer(result: &Result<Reply, Failure>, endpoint: &str) -> Answer {
     }
 }
 
-/// Returns the first row of [`TABLE`] that matches `status`, or None.
 #[must_use]
 pub fn row(status: u16) -> Option<&'static (&'static str, Verdict)> {
     verdict::row(TABLE, status, "")
@@ -108,8 +95,7 @@ fn outcome(reply: &Reply) -> Outcome {
     })
 }
 
-/// Prepares a text for recording: removes the endpoint and control characters, and limits the length. Anyone who knows the
-/// endpoint could send to the browser.
+/// Removes the endpoint: anyone who knows it could send to the browser.
 fn presentable(text: &str, endpoint: &str) -> String {
     let path =
         endpoint.split_once("://").and_then(|(_, rest)| rest.split_once('/')).map_or("", |(_, path)| path);

@@ -15,15 +15,13 @@ use serde::Serialize;
 use service_kit::Context;
 use store::Store;
 
-/// Lifetime of a token. Push services refuse tokens that live longer than 24 hours (RFC 8292, section 2).
+/// Push services refuse tokens that live longer than 24 hours (RFC 8292, section 2).
 const LIFETIME: Duration = Duration::from_secs(12 * 3600);
-/// Time for which a token is used. It is shorter than the lifetime, so that no token expires on its way to the push
-/// service.
+/// Shorter than the lifetime, so that no token expires on its way to the push service.
 const USED_FOR: Duration = Duration::from_secs(6 * 3600);
-/// Maximum number of cached keys, and of cached tokens.
 const MAX_KEPT: u64 = 10_000;
 
-/// Source of the `Authorization` header of messages. It caches keys and tokens.
+/// Caches keys and tokens.
 pub(crate) struct Authorizations {
     store: Store,
     master_key: MasterKey,
@@ -31,24 +29,19 @@ pub(crate) struct Authorizations {
     tokens: Cache<Audience, Token>,
 }
 
-/// Reason why the `Authorization` header cannot be created.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AuthorizationError {
-    /// The app was created by an old release, which did not create key pairs.
+    /// An old release created the app without a key pair.
     #[error("the app has no key pair; `tidings migrate` creates one")]
     NoKey,
-    /// The key pair cannot be loaded or decrypted.
     #[error(transparent)]
     Key(#[from] VapidError),
-    /// The key pair cannot sign.
     #[error("the app's key pair cannot sign: {0}")]
     Unsigned(#[from] JwtError),
-    /// The signed token is not a valid header value.
     #[error(transparent)]
     NoHeader(#[from] InvalidHeaderValue),
 }
 
-/// Cache key of a token.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Audience {
     app: AppId,
@@ -62,7 +55,6 @@ struct Token {
     use_until: Timestamp,
 }
 
-/// An app's key pair.
 pub(crate) struct Signer {
     public_key: String,
     key: EncodingKey,
@@ -85,8 +77,7 @@ impl Authorizations {
         }
     }
 
-    /// Returns the `Authorization` header for the push service at `origin`. The origin contains the port unless it is
-    /// the default port.
+    /// The origin contains the port unless it is the default port.
     pub(crate) async fn header(
         &self,
         app: AppId,
@@ -109,7 +100,6 @@ impl Authorizations {
 }
 
 impl Signer {
-    /// Loads the app's key pair.
     pub(crate) async fn load(
         store: &Store,
         master_key: &MasterKey,
@@ -120,13 +110,12 @@ impl Signer {
         Ok(Arc::new(Signer { public_key: pair.public_key, key }))
     }
 
-    /// Returns a signed token for the push service at `origin`. It expires after 12 hours.
     pub(crate) fn token(&self, subject: &str, origin: &str, now: Timestamp) -> Result<String, JwtError> {
         let exp = (now + LIFETIME).millis() / 1000;
         encode(&Header::new(Algorithm::ES256), &Claims { aud: origin, exp, sub: subject }, &self.key)
     }
 
-    /// Public key: an uncompressed point of P-256, in base64url.
+    /// Uncompressed point of P-256, in base64url.
     pub(crate) fn public_key(&self) -> &str {
         &self.public_key
     }

@@ -12,25 +12,23 @@ use worker::outbound::{ForbiddenHost, UnresolvedHost, read_at_most, retry_after}
 
 use crate::answers::{Failure, Reply};
 
-/// Maximum number of bytes to read from a response body. The rest is ignored.
+/// Bytes of a response body; the rest is ignored.
 const MAX_ANSWER: usize = 4 * 1024;
-/// Maximum number of characters to record from a message id.
 const MAX_ID: usize = 200;
-/// Interval of pings on a connection, and time limit for the response to a ping.
+/// Interval of pings on a connection, and time limit for the response.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// Client for push services. It uses HTTP/2 if the push service supports it.
+/// Uses HTTP/2 if the push service supports it.
 pub(crate) struct PushClient {
     outbound: Outbound,
     client: Client,
     limit: Duration,
 }
 
-/// An encrypted message, with its headers.
 pub(crate) struct Message<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) authorization: HeaderValue,
-    /// Maximum time for which the push service keeps the message, in seconds.
+    /// Time for which the push service keeps the message, in seconds.
     pub(crate) ttl: u32,
     pub(crate) urgency: Urgency,
     pub(crate) topic: String,
@@ -38,7 +36,7 @@ pub(crate) struct Message<'a> {
 }
 
 impl PushClient {
-    /// Creates a client. `limit` is the time limit of a call, including the response.
+    /// Limits each call to `limit`, including the response.
     pub(crate) fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<PushClient> {
         let client = outbound
             .client()
@@ -48,7 +46,7 @@ impl PushClient {
         Ok(PushClient { outbound, client, limit })
     }
 
-    /// Sends a message to its endpoint. The caller must have checked the endpoint's host.
+    /// The caller must have checked the endpoint's host.
     pub(crate) async fn push(&self, message: Message<'_>, now: Timestamp) -> Result<Reply, Failure> {
         let url = Url::parse(message.endpoint).map_err(|error| Failure::Connect(error.to_string()))?;
         self.outbound.check(&url).map_err(Failure::Forbidden)?;
@@ -80,8 +78,8 @@ async fn reply(response: Response, now: Timestamp) -> Result<Reply, Failure> {
     Ok(Reply { status: status.as_u16(), retry_after, id, text })
 }
 
-/// Returns the push service's id of the message: Apple's `apns-id`, or else the last segment of `Location` (RFC 8030,
-/// section 5). The whole URL is not recorded, because anyone who knows it can delete the message.
+/// Returns Apple's `apns-id`, or else the last segment of `Location` (RFC 8030, section 5). The whole URL is not recorded, because anyone
+/// who knows it can delete the message.
 fn id(headers: &HeaderMap) -> Option<String> {
     let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
     let id = text("apns-id").or_else(|| text(LOCATION.as_str())?.rsplit('/').next())?;
@@ -102,7 +100,7 @@ fn failure(error: reqwest::Error) -> Failure {
     }
 }
 
-/// Returns the innermost cause of an error, without the URL, because the URL is a secret of the browser.
+/// Returns the innermost cause, without the URL, because the URL is a secret of the browser.
 fn cause(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut innermost: &dyn std::error::Error = &error;

@@ -1,5 +1,3 @@
-//! Sender of the web push channel: sends the message of a job to the push service of the subscription.
-
 use domain::content::Content;
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Reason};
@@ -11,14 +9,13 @@ use crate::kinds::KINDS;
 use crate::push_services::{Push, PushServices};
 use crate::vapid::Vapid;
 
-/// Sender of messages to browsers over their push services (RFC 8030).
 pub struct WebPushSender {
     services: PushServices,
     providers: OpenProviders<PushServices>,
 }
 
 impl WebPushSender {
-    /// Creates a sender. It starts a task that looks up subscriptions until the process stops.
+    /// Starts a task that looks up subscriptions until the process stops.
     pub fn new(context: &Context) -> anyhow::Result<WebPushSender> {
         Ok(WebPushSender { services: PushServices::new(context)?, providers: OpenProviders::new(KINDS) })
     }

@@ -1,8 +1,6 @@
-//! Decides whether the app's key or a single subscription is at fault if a push service rejects the app's signature.
-//!
-//! Push services give the same response for a bad key and for a subscription that was made with another key. Any
-//! visitor of a page can register such a subscription. So a single rejection does not pause the provider: only
-//! rejections for many users at one push service do.
+//! Decides whether the app's key or a single subscription is at fault if a push service rejects the app's signature. Push services give the
+//! same response in both cases, and any visitor of a page can register a subscription that was made with another key. So only rejections
+//! for many users at one push service pause the provider.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +9,16 @@ use domain::{Answer, AppId, Outcome, UserNumber};
 use moka::future::Cache;
 use worker::{Provider, Refusals};
 
-/// A history is dropped if it has recorded no rejection and no success for this time.
+/// Time without a rejection or a success after which a history is dropped.
 const IDLE: Duration = Duration::from_secs(3600);
-/// Maximum number of histories in memory.
 const MOST: u64 = 10_000;
 
-/// Histories: recent rejections and successes at each push service.
+/// Recent rejections and successes at each push service.
 pub(crate) struct Doubts {
     known: Cache<Place, Arc<Refusals>>,
 }
 
-/// Cache key of a history: a push service and a version of a provider. If a provider's settings change, a new history
-/// begins.
+/// Cache key of a history. If a provider's settings change, a new history starts.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Place {
     app: AppId,
@@ -36,8 +32,8 @@ impl Doubts {
         Doubts { known: Cache::builder().max_capacity(MOST).time_to_idle(IDLE).build() }
     }
 
-    /// Adjusts an answer that pauses the provider because the signature was rejected. If too many users are affected,
-    /// the answer does not change. Otherwise it only fails the delivery, and the subscription is kept.
+    /// Returns the answer unchanged if too many users are affected. Otherwise the answer only fails the delivery, and the subscription is
+    /// kept.
     pub(crate) async fn settle(
         &self,
         provider: &Provider,

@@ -7,10 +7,9 @@ use aws_lc_rs::{hkdf, rand};
 use domain::web_push::MAX_PLAINTEXT;
 use store::directory::web_push::BrowserKeys;
 
-/// Maximum size of a body in bytes. Push services may refuse larger bodies (RFC 8030, section 7.2).
+/// Size in bytes. Push services may refuse larger bodies (RFC 8030, section 7.2).
 const MAX_BODY: usize = 4096;
 const SALT: usize = 16;
-/// Length of an uncompressed point of P-256.
 const POINT: usize = 65;
 /// Length of the header: salt, record size, length of the key id, and key id (RFC 8188, section 2.1). The key id is the
 /// sender's public key.
@@ -24,7 +23,7 @@ const LAST: u8 = 2;
 const _: () =
     assert!(MAX_PLAINTEXT == MAX_BODY - HEADER - TAG - 1, "the encryption adds a fixed number of bytes");
 
-/// Failure to encrypt a message: the browser's keys are invalid, or no random numbers are available.
+/// The browser's keys are invalid, or no random numbers are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the message cannot be encrypted for the browser")]
 pub struct EncryptionError;
@@ -35,11 +34,7 @@ impl From<Unspecified> for EncryptionError {
     }
 }
 
-/// Encrypts a message for a browser, with a new key pair and a new salt. If `plaintext` has at most [`MAX_PLAINTEXT`]
-/// bytes, the returned body has at most 4,096 bytes.
-///
-/// # Errors
-/// Returns an error if the browser's keys are invalid, or if no random numbers are available.
+/// Uses a new key pair and a new salt. If `plaintext` has at most [`MAX_PLAINTEXT`] bytes, the body has at most 4,096 bytes.
 pub fn encrypt(browser: &BrowserKeys, plaintext: &[u8]) -> Result<Vec<u8>, EncryptionError> {
     let mut salt = [0; SALT];
     rand::fill(&mut salt)?;
@@ -77,7 +72,7 @@ fn encrypt_with(
     Ok(body)
 }
 
-/// Derives `LENGTH` bytes with HKDF-Expand (RFC 5869, section 2.3).
+/// HKDF-Expand (RFC 5869, section 2.3).
 fn expand<const LENGTH: usize>(key: &hkdf::Prk, info: &[&[u8]]) -> Result<[u8; LENGTH], EncryptionError> {
     let mut output = [0; LENGTH];
     key.expand(info, Length(LENGTH))?.fill(&mut output)?;

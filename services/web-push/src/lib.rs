@@ -1,5 +1,4 @@
-//! Worker of the web push channel. It sends messages to browsers over their push services, encrypts them (RFC 8291),
-//! and signs the calls with the app's key pair (VAPID, RFC 8292).
+//! Worker of the web push channel. It encrypts messages (RFC 8291), and signs calls with the app's key pair (VAPID, RFC 8292).
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod answers;
@@ -22,10 +21,7 @@ pub use kinds::KINDS;
 pub use push_services::PushServices;
 pub use vapid::Vapid;
 
-/// Runs the web push worker until the process stops.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
+/// Fails if TLS cannot be set up, or with an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let sender = WebPushSender::new(&context)?;
     worker::run(context, sender).await

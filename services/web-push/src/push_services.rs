@@ -1,5 +1,3 @@
-//! Push services of browsers, and the keys for calling them.
-
 use std::time::Duration;
 
 use credentials::click;
@@ -18,10 +16,8 @@ use crate::call::PushClient;
 use crate::doubts::Doubts;
 use crate::encryption::encrypt;
 
-/// Maximum number of subscriptions that one SQL statement looks up.
 const BATCH: usize = 256;
 
-/// Connections to push services, and the keys of apps and browsers.
 pub struct PushServices {
     context: Context,
     pub(crate) hosts: Vec<PushHost>,
@@ -31,7 +27,6 @@ pub struct PushServices {
     pub(crate) doubts: Doubts,
 }
 
-/// A message to a browser.
 pub struct Push<'a> {
     pub(crate) content: &'a PushContent,
     pub(crate) browser: BrowserKeys,
@@ -42,7 +37,7 @@ impl ChannelResources for PushServices {
 }
 
 impl PushServices {
-    /// Creates the client, and starts a task that looks up the keys of browsers until the process stops.
+    /// Starts a task that looks up the keys of browsers until the process stops.
     pub(crate) fn new(context: &Context) -> anyhow::Result<PushServices> {
         let store = context.store.clone();
         let (browsers, looking_up) = Batcher::new(BATCH, move |named: Vec<SubscriptionName>| {
@@ -64,8 +59,7 @@ impl PushServices {
         })
     }
 
-    /// Returns the origin of the push service that the endpoint names. If it must not be called, the error is an answer that fails the
-    /// delivery.
+    /// Fails the delivery if the push service must not be called.
     pub(crate) fn origin<'e>(&self, endpoint: &'e str) -> Result<&'e str, Answer> {
         origin_of(endpoint, &self.hosts).ok_or_else(|| {
             let message = "the push service of the subscription is not listed in web_push.hosts";
@@ -73,8 +67,7 @@ impl PushServices {
         })
     }
 
-    /// Loads the keys of the browser. If the subscription no longer exists or no longer belongs to the user, the error
-    /// is an answer that fails the delivery.
+    /// Fails the delivery if the subscription no longer exists or no longer belongs to the user.
     pub(crate) async fn browser(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
         let name = SubscriptionName { app, user: job.user, endpoint: job.target.clone() };
         match self.browsers.call(name).await {
@@ -89,7 +82,7 @@ impl PushServices {
         }
     }
 
-    /// Builds the encrypted message. Cuts its body if the message is too large for push services.
+    /// Cuts the message's body if it is too large for push services.
     pub(crate) async fn body(
         &self,
         call: &Call<'_>,
@@ -129,8 +122,7 @@ impl PushServices {
     }
 }
 
-/// Returns the time limit of a call: two fifths of a lease, at most 30 s. It is less than the worker's own limit, so
-/// the channel times out first and decides the outcome.
+/// Less than the worker's own limit, so the channel times out first and decides the outcome.
 fn call_limit(lease: Duration) -> Duration {
     (lease * 2 / 5).min(Duration::from_secs(30))
 }

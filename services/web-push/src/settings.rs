@@ -1,29 +1,21 @@
-//! Settings of a provider of kind `vapid`.
-
 use domain::Problem;
 use domain::settings::SettingsReader;
 use domain::web_push::{Urgency, read_ttl, read_urgency};
 use serde_json::Value;
 
-/// Maximum length of the subject in bytes.
 const MAX_SUBJECT: usize = 255;
 
-/// Values that are sent to push services with each message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VapidSettings {
-    /// Contact that operators of push services can write to (RFC 8292, section 2.1): a `mailto:` or `https:` URI.
+    /// Contact for operators of push services: a `mailto:` or `https:` URI (RFC 8292, section 2.1).
     pub subject: String,
     /// Default time for which push services keep a message, in seconds.
     pub ttl: Option<u32>,
-    /// Default urgency of messages.
     pub urgency: Option<Urgency>,
 }
 
 impl VapidSettings {
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings.
+    /// Parses settings in the format of `tidings provider set`. Returns all problems of the settings.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let (fields, problems) = reader.fields();

@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `vapid`, and tests such providers.
-
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use domain::problem::joined;
@@ -15,10 +13,9 @@ use crate::call::Message;
 use crate::push_services::{Push, PushServices};
 use crate::settings::VapidSettings;
 
-/// Origin in the test token of a probe. No push service has this origin.
+/// No push service has this origin.
 const NOWHERE: &str = "https://push.invalid";
 
-/// Provider kind `vapid`: the push services of browsers, which identify an app by its key pair.
 pub struct Vapid;
 
 impl ProviderKind for Vapid {
@@ -44,8 +41,8 @@ impl ProviderKind for Vapid {
         }
     }
 
-    /// Checks that the settings are valid, that the app's key pair can be decrypted, and that the public key verifies a
-    /// signature. No push service is called, because every call needs a subscription.
+    /// Checks the settings, and that the public key verifies a signature of the app's key pair. No push service is called, because every
+    /// call needs a subscription.
     async fn probe(settings: &VapidSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let Some((store, master_key)) = probe.installation else {
             return Err(Answer::new(Outcome::Failed, "untested", "the test needs access to the database"));
@@ -73,7 +70,7 @@ fn prove(signer: &Signer, settings: &VapidSettings, now: Timestamp) -> Result<St
     ))
 }
 
-/// Makes one attempt. The error is the answer of an attempt that ended before the push service was called.
+/// The error is the answer of an attempt that ended before the push service was called.
 async fn send(
     services: &PushServices,
     settings: &VapidSettings,
@@ -103,7 +100,7 @@ async fn send(
     Ok(services.doubts.settle(provider, origin, job.user, answer).await.noting(cut))
 }
 
-/// Returns the time in seconds for which the push service keeps the message: at most until the delivery expires.
+/// Time in seconds, at most until the delivery expires.
 fn ttl(
     options: &WebPushOptions,
     settings: &VapidSettings,
