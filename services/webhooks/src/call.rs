@@ -1,5 +1,3 @@
-//! One call to a webhook endpoint.
-
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,10 +12,9 @@ use uuid::Uuid;
 use worker::Outbound;
 use worker::outbound::{ForbiddenHost, read_at_most, retry_after};
 
-/// Maximum number of bytes to read from a response body. The command that sends a test call shows what was read.
+/// Bytes of a response body. The command that sends a test call shows them.
 const MAX_ANSWER: usize = 4 * 1024;
 
-/// HTTP client for endpoints.
 #[derive(Clone)]
 pub struct Caller {
     outbound: Outbound,
@@ -25,54 +22,43 @@ pub struct Caller {
     limit: Duration,
 }
 
-/// Message to an endpoint.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
-    /// Id of the message, the same in every attempt.
+    /// The same in every attempt.
     pub id: Uuid,
-    /// Body of the call, as JSON text.
+    /// JSON text.
     pub body: &'a str,
-    /// Valid secrets of the endpoint.
     pub secrets: &'a [Secret],
 }
 
-/// Result of one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// HTTP status, if the endpoint answered.
+    /// None if the endpoint did not answer.
     pub status: Option<u16>,
     /// HTTP status as text, or the failure: `timeout`, `connect`, `connection_lost`, `not_public`, `not_https`, `url`,
     /// `secret`.
     pub code: String,
-    /// Delay that the endpoint requested in `Retry-After`.
     pub retry_after: Option<Duration>,
     /// First part of the response body.
     pub body: Bytes,
 }
 
-/// Reason why a URL cannot be the URL of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidUrl {
-    /// The text is not a URL with a host.
     #[error("{0:?} is not a URL such as https://example.com/webhooks")]
     Malformed(String),
-    /// Plain HTTP, which an eavesdropper could read.
+    /// An eavesdropper could read plain HTTP.
     #[error(
         "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
     )]
     NotHttps,
-    /// The URL has a user name or a password. Lists of endpoints would show it.
+    /// Lists of endpoints would show the user name and the password.
     #[error("the URL must have no user name and no password; signatures authenticate calls")]
     Credentials,
-    /// The host is a private address.
     #[error(transparent)]
     NotPublic(#[from] ForbiddenHost),
 }
 
-/// Parses and checks the URL of an endpoint.
-///
-/// # Errors
-/// Returns an error if the URL cannot or must not be called.
 pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
     let malformed = || InvalidUrl::Malformed(text.to_owned());
     let url = Url::parse(text).map_err(|_| malformed())?;
@@ -90,12 +76,11 @@ pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
 }
 
 impl Caller {
-    /// Creates a client. Each of its calls takes at most `limit`, including receiving the whole answer.
+    /// Limits each call to `limit`, including receiving the whole answer.
     pub fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<Caller> {
         Ok(Caller { outbound, client: outbound.client().build()?, limit })
     }
 
-    /// Sends a message to an endpoint once.
     pub async fn post(&self, url: &str, message: Message<'_>) -> Answer {
         let url = match parse_url(self.outbound, url) {
             Ok(url) => url,
@@ -133,7 +118,7 @@ impl Caller {
 }
 
 impl Answer {
-    /// Creates the result for a message that could not be signed and was not sent.
+    /// Result for a message that was not sent because it could not be signed.
     pub(crate) fn unsigned() -> Answer {
         Answer::none("secret")
     }
@@ -142,7 +127,6 @@ impl Answer {
         Answer { status: None, code: code.to_owned(), retry_after: None, body: Bytes::new() }
     }
 
-    /// Returns true if the endpoint accepted the message.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         self.status().is_some_and(|status| status.is_success())

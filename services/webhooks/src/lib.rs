@@ -1,8 +1,5 @@
-//! Status webhooks. They notify the backends of apps when a delivery reaches a final state and when a user reads an item.
-//!
-//! [`notices`] turns events of the log into messages. [`messages`] stores these as rows, in the transaction that moves the
-//! checkpoint. [`sender`] claims due rows for call slots. A [`slot`] calls the endpoint ([`call`]); each call carries a [`signature`].
-//! [`settler`] records the results. [`sweeper`] gives up on messages of failing endpoints, removes old messages, and counts pending ones.
+//! Status webhooks: notify the backends of apps when a delivery reaches a final state and when a user reads an item. [`messages`] are
+//! stored in the transaction that moves the checkpoint, and sent from there.
 
 pub mod call;
 mod messages;
@@ -22,24 +19,22 @@ use store::webhooks::Pace;
 pub use call::{Answer, Caller};
 pub use credentials::webhook::{self as signature, Secret};
 
-/// See [`Settings::slot_limit`].
 const SLOT_LIMIT: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Delays after the first, second, … failed attempt, each ±20 %. If the attempt after the last delay also fails, the
-    /// service gives up on the message.
+    /// Delays after the first, second, … failed attempt, each ±20 %. If the attempt after the last delay also fails, the service gives up
+    /// on the message.
     pub schedule: Vec<Duration>,
-    /// Age at which the service gives up on a message even if attempts remain. Applies only to endpoints that have been failing
-    /// for that long.
+    /// Age at which the service gives up on a message even if attempts remain. Applies only to endpoints that have been failing for that
+    /// long.
     pub give_up_after: Duration,
     /// Time limit of one call, including the whole answer.
     pub call_limit: Duration,
-    /// Maximum number of concurrent calls of one process.
+    /// Concurrent calls of one process.
     pub max_concurrency: usize,
-    /// Time from the claim of messages for a call slot until the slot releases those that it has not sent.
+    /// Time after the claim at which a call slot releases the messages that it has not sent.
     pub slot_limit: Duration,
-    /// Limits and pauses per endpoint and app.
     pub pace: Pace,
 }
 
@@ -67,13 +62,12 @@ impl Settings {
     }
 }
 
-/// Runs the webhooks until the process stops. Several processes share the work.
+/// Several processes share the work.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let settings = Settings::new(&context.config.webhooks);
     run_with(context, settings).await
 }
 
-/// Runs the webhooks like [`run`], with the given settings.
 pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()> {
     let streams = (0..context.partitions).map(StreamName::Inbox).chain([StreamName::Outcome]);
     for stream in streams {

@@ -1,7 +1,5 @@
-//! Messages for endpoints, written from the events of one stream.
-//!
-//! A follower writes the events in the order of the stream. A durable consumer would give adjacent events to several processes,
-//! which could write two events of the same delivery in the wrong order.
+//! Messages for endpoints, written from the events of one stream in its order. A durable consumer would give adjacent events to several
+//! processes, which could write two events of the same delivery in the wrong order.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -19,12 +17,10 @@ use store::webhooks::{Listener, WEBHOOKS, WebhookBatch};
 
 use crate::notices::WebhookNotice;
 
-/// Interval at which the checkpoint of the inbox projection is read while waiting for the projection.
 const PROJECTION_PAUSE: Duration = Duration::from_millis(20);
-/// Page size, in items, for reading an inbox after its user marked all of it as read.
+/// Items per page of an inbox whose user marked all of it as read.
 const ITEMS: u32 = 1_000;
 
-/// Projection that turns events into messages.
 pub(crate) struct Messages {
     store: Store,
 }
@@ -63,7 +59,6 @@ impl Projection for Messages {
 }
 
 impl Messages {
-    /// Creates the follower that writes the messages of a stream.
     pub(crate) fn follower(context: &Context, stream: StreamName) -> Follower<Messages> {
         let messages = Messages { store: context.store.clone() };
         Follower::new(context.store.clone(), stream, messages)
@@ -105,7 +100,6 @@ impl Messages {
         add(rows, &happenings, listeners).await
     }
 
-    /// Adds, page by page, the messages for an inbox whose user marked all of it as read.
     async fn add_all_read(
         &self,
         rows: &mut WebhookBatch,
@@ -143,14 +137,13 @@ fn wants(listener: &Listener, envelope: &Envelope) -> bool {
     is_in_scope && (!is_read(&envelope.event) || listener.events.contains(&WebhookEvent::NotificationRead))
 }
 
-/// Returns true if a listener wants an event of the batch that reports read items. The messages for such events need the rows
-/// of the inbox.
+/// Returns true if a listener wants read items, whose messages need the rows of the inbox.
 fn needs_projection(envelopes: &[Envelope], listeners: &[Listener]) -> bool {
     let wanted = |envelope: &Envelope| listeners.iter().any(|listener| wants(listener, envelope));
     envelopes.iter().any(|envelope| is_read(&envelope.event) && wanted(envelope))
 }
 
-/// Adds a message for each listener. Skips events of erased users.
+/// Skips events of erased users.
 async fn add(
     rows: &mut WebhookBatch,
     happenings: &[WebhookNotice],

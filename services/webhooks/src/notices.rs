@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use store::webhooks::{Listener, NewMessage, ReadItem};
 use uuid::Uuid;
 
-/// An event to report to endpoints. The user's identifier and the listening endpoints are not known yet.
+/// The user's identifier and the listening endpoints are not known yet.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookNotice {
     pub(crate) app: AppId,
@@ -22,8 +22,7 @@ pub(crate) struct WebhookNotice {
 }
 
 impl WebhookNotice {
-    /// Converts an event of the outcome stream. None if the event is not reported to endpoints, for example because the delivery
-    /// is not in a final state.
+    /// Returns None if the event is not reported, for example because the delivery is not in a final state.
     pub(crate) fn of_outcome(envelope: &Envelope) -> Option<WebhookNotice> {
         let send_id = envelope.send_id;
         let (event, subject, user, data) = match &envelope.event {
@@ -48,7 +47,6 @@ impl WebhookNotice {
         Some(WebhookNotice { app: envelope.app, user, event, at: envelope.at, id, subject, data })
     }
 
-    /// Creates the notice that a user read an item.
     pub(crate) fn of_read(app: AppId, user: UserNumber, item: ReadItem, at: Timestamp) -> WebhookNotice {
         let event = WebhookEvent::NotificationRead;
         let subject = Uuid::new_v5(&item.send_id.0, format!("{app} {}", item.id).as_bytes());
@@ -59,8 +57,7 @@ impl WebhookNotice {
         WebhookNotice { app, user, event, at, id, subject, data }
     }
 
-    /// Builds the message for a listening endpoint. None if the endpoint belongs to another app, does not subscribe to the
-    /// event, or subscribed only after the event.
+    /// Returns None if the endpoint belongs to another app, does not subscribe to the event, or subscribed only after the event.
     pub(crate) fn message(&self, listener: &Listener, recipient: &str) -> Option<NewMessage> {
         let wants = listener.app == self.app && listener.events.contains(&self.event);
         if !wants || self.at < listener.since {

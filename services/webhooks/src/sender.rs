@@ -1,5 +1,3 @@
-//! Sending of due messages: claims them, and calls their endpoints.
-
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,21 +18,18 @@ use crate::call::Caller;
 use crate::settler::settler;
 use crate::slot::{EndedSlot, Secrets, Slot};
 
-/// Interval at which the process looks for due messages.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Minimum time between two claims.
 const BREATH: Duration = Duration::from_millis(5);
-/// Maximum number of endpoints whose depth is remembered.
+/// Endpoints whose depth is remembered.
 const MAX_DEPTHS: usize = 10_000;
 
-/// Task that sends due messages to endpoints.
 pub(crate) struct WebhookSender {
     context: Context,
     settings: Arc<Settings>,
     caller: Caller,
 }
 
-/// Slots in use, and what they showed about their endpoints.
 struct Slots {
     running: JoinSet<Option<EndedSlot>>,
     depths: Depths,
@@ -49,7 +44,7 @@ impl WebhookSender {
         Ok(WebhookSender { context: context.clone(), settings: Arc::new(settings), caller })
     }
 
-    /// Sends messages until the process stops, then finishes the calls in progress.
+    /// Finishes the calls in progress before it ends.
     pub(crate) async fn run(self) -> anyhow::Result<()> {
         let token = self.context.tasks.token().clone();
         let (settler, settling) = settler(self.context.store.clone(), Arc::clone(&self.settings));

@@ -10,26 +10,22 @@ use tokio::time::{Instant, sleep};
 
 use crate::Settings;
 
-/// Time limit for settling an attempt. A call and its settling together must fit into the time that a
-/// stopping process gets before it is killed.
+/// A call and its settling together must fit into the time that a stopping process gets before it is killed.
 const LIMIT: Duration = Duration::from_secs(10);
-/// Pause before settling is tried again after the database failed.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Pause before settling is tried again for messages that another transaction has locked.
+/// Pause while another transaction has locked the messages.
 const LOCKED_PAUSE: Duration = Duration::from_millis(20);
 
-/// Handle that passes ended calls to the task that settles them.
 #[derive(Clone)]
 pub(crate) struct Settler {
     ended: mpsc::Sender<EndedCall>,
-    /// Time limit for settling an attempt. It ends no later than the lease of the message.
+    /// Time limit that ends no later than the lease of the message.
     limit: Duration,
 }
 
 /// Resolves when the attempt is settled, or when its time limit is over.
 pub(crate) type Settling = oneshot::Receiver<()>;
 
-/// An attempt whose call has ended.
 struct EndedCall {
     due: DueMessage,
     settled: AttemptResult,
@@ -39,7 +35,7 @@ struct EndedCall {
     _done: oneshot::Sender<()>,
 }
 
-/// Creates a settler and its task. The task ends when all clones of the settler are dropped and all attempts are settled.
+/// The task ends when all clones of the settler are dropped and all attempts are settled.
 pub(crate) fn settler(
     store: Store,
     settings: Arc<Settings>,
@@ -66,8 +62,7 @@ pub(crate) fn settler(
 }
 
 impl Settler {
-    /// Hands an attempt over to be settled. Returns None if the settler has stopped; the message is then due again when its lease
-    /// ends.
+    /// Returns None if the settler has stopped; the message is then due again when its lease ends.
     pub(crate) async fn settle(
         &self,
         due: DueMessage,

@@ -1,4 +1,4 @@
-//! A call slot: sends the messages that were claimed for it, one after another, to one endpoint.
+//! Sends the messages that were claimed for it, one after another, to one endpoint.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,34 +16,30 @@ use crate::Settings;
 use crate::call::{Answer, Caller, Message};
 use crate::settler::{Settler, Settling};
 
-/// Random variation of each delay, as a fraction of the scheduled delay.
+/// Variation of each delay, as a fraction of the scheduled delay.
 const SPREAD: f64 = 0.2;
 
-/// Decrypted secrets of an endpoint; None if its calls cannot be signed.
+/// None if the endpoint's calls cannot be signed.
 pub(crate) type Secrets = Option<Arc<Vec<Secret>>>;
 
-/// Resources of a slot: settings, HTTP client and settler.
 #[derive(Clone)]
 pub(crate) struct Slot {
     pub(crate) settings: Arc<Settings>,
     pub(crate) caller: Caller,
     pub(crate) settler: Settler,
-    /// Cancelled when the process stops.
     pub(crate) stop: CancellationToken,
 }
 
-/// End of a slot.
 pub(crate) struct EndedSlot {
     pub(crate) endpoint: (AppId, i64),
-    /// Number of messages that the slot took.
     pub(crate) taken: u32,
-    /// True if the endpoint accepted all of them in half of the slot's time.
+    /// True if the endpoint accepted all messages in half of the slot's time.
     pub(crate) was_fast: bool,
 }
 
 impl Slot {
-    /// Sends the messages, which were claimed at `began`. If a call fails, if the time is over, or if the process stops, releases
-    /// the messages that are not sent, so that they do not wait behind a slow call. Ends when all messages are settled.
+    /// Releases the messages that are not sent if a call fails, the time is over, or the process stops, so that they do not wait behind a
+    /// slow call. Ends when all messages are settled.
     pub(crate) async fn run(
         self,
         messages: Vec<DueMessage>,
@@ -80,7 +76,7 @@ impl Slot {
         Some(EndedSlot { endpoint, taken, was_fast })
     }
 
-    /// Makes the call, and hands its result to the settler. Returns true if the endpoint accepted the message.
+    /// Returns true if the endpoint accepted the message.
     async fn call(&self, due: DueMessage, secrets: &Secrets) -> (bool, Option<Settling>) {
         let began = Instant::now();
         let answer = match secrets {

@@ -6,15 +6,14 @@ use metrics::{counter, gauge};
 use service_kit::Context;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING};
 
-/// Interval between rounds.
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-/// Time for which accepted messages are kept. It is longer than the time within which an event may be published again.
+/// Longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
-/// Time for which failed messages are kept after the service gave up on them, so that operators can inspect and resend them.
+/// Allows operators to inspect and resend messages that the service gave up on.
 const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 
-/// Cleans up until the process stops. Several processes may do this at the same time.
+/// Several processes may do this at the same time.
 pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
