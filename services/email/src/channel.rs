@@ -1,5 +1,3 @@
-//! Sender of the email channel: turns a job into an email, calls the provider, and returns the provider's answer.
-
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +28,6 @@ pub struct EmailSender {
 }
 
 impl EmailSender {
-    /// Creates a sender. The limits apply to each provider separately.
     pub fn new(limits: PoolLimits, outbound: Outbound, sources: Sources) -> reqwest::Result<Self> {
         Ok(EmailSender {
             sources: Arc::new(sources),
@@ -41,7 +38,6 @@ impl EmailSender {
         })
     }
 
-    /// Sends the email of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Email(content) = &call.job.content else {
             return Answer::refused(Reason::InvalidContent, "content", "the job carries no email");
@@ -63,7 +59,6 @@ impl EmailSender {
         Ok(Enclosures { room, ..self.sources.load_enclosures(call, files).await? })
     }
 
-    /// Closes idle SMTP connections from time to time. The future never completes; the caller drops it.
     pub async fn reap(&self) -> Infallible {
         self.connections.pools.reap().await
     }

@@ -29,10 +29,8 @@ const SIGNED: &[&str] = &[
     "List-Unsubscribe",
     "List-Unsubscribe-Post",
 ];
-/// Base64 characters per line of the tag `b=`.
 const LINE: usize = 70;
 
-/// Private key of a domain, and the DNS selector of its public key.
 pub(crate) struct Signer {
     domain: String,
     selector: String,
@@ -45,7 +43,6 @@ enum Key {
 }
 
 impl Signer {
-    /// Reads the member `dkim` of a provider's settings.
     pub(crate) fn read(reader: &mut SettingsReader) -> Option<Signer> {
         let domain = name(reader, "domain");
         let selector = name(reader, "selector");
@@ -131,7 +128,6 @@ impl Key {
     }
 }
 
-/// Reads a domain name or a selector, and converts it to ASCII.
 fn name(reader: &mut SettingsReader, member: &str) -> Option<String> {
     let text = reader.required_as(member, line)?;
     let name = idna::domain_to_ascii(&text).ok().filter(|name| {

@@ -8,9 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 const LONGEST_WORD: usize = 900;
 /// Longest line with an encoded word, in characters (RFC 2047 section 2).
 const LONGEST_LINE: usize = 76;
-/// Characters of an encoded word in addition to its base64 text.
 const FRAME: usize = "=?utf-8?b??=".len();
-/// Longest character in UTF-8, in octets.
 const LONGEST_CHARACTER: usize = 4;
 
 /// Returns true if a value has control characters, a word that does not fit on a line, or characters that programs would read as
@@ -21,7 +19,6 @@ pub(crate) fn needed(value: &str) -> bool {
         || value.len() > LONGEST_WORD && value.split(' ').any(|word| word.len() > LONGEST_WORD)
 }
 
-/// Encodes the whole value as encoded words, one per line, for a header of this name.
 pub(crate) fn encode(header: &str, value: &str) -> String {
     let mut out = String::with_capacity(value.len() * 2);
     let mut taken = header.len() + ": ".len();
@@ -46,8 +43,7 @@ pub(crate) fn encode(header: &str, value: &str) -> String {
 /// Maximum number of octets that one section of an extended parameter encodes. Its line then has at most 76 characters.
 const SECTION: usize = 16;
 
-/// Encodes the whole value as an extended parameter in sections, one per line. The result begins with the line end before the
-/// first section.
+/// The result begins with the line end before the first section.
 pub(crate) fn extended_parameter(name: &str, value: &str) -> String {
     let mut out = String::new();
     let mut rest = value;

@@ -1,5 +1,3 @@
-//! Sender identity of an email.
-
 use domain::EmailAddress;
 use domain::allowed_senders::AllowedSenders;
 use domain::content::{EmailOptions, Object};
@@ -15,7 +13,6 @@ use crate::letter_error::LetterError;
 pub struct Identity {
     /// `From` header, and the sender of the envelope.
     pub from: Mailbox,
-    /// `Reply-To` header.
     pub reply_to: Option<Mailbox>,
     /// Senders that a send may set in place of `from`.
     pub allowed: AllowedSenders,

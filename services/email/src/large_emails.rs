@@ -1,5 +1,3 @@
-//! Room in memory for large emails, which apps share.
-
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,7 +21,6 @@ struct Shared {
     released: Notify,
 }
 
-/// Room for one large email. Dropping it releases the room.
 #[derive(Debug)]
 pub(crate) struct LargeEmail {
     room: Arc<Shared>,
@@ -32,7 +29,7 @@ pub(crate) struct LargeEmail {
 }
 
 impl LargeEmails {
-    /// Waits for the room of an email with attachments of this size. Returns None at once if the email is not large.
+    /// Waits for room. Returns None at once if the email is not large.
     pub(crate) async fn enter(&self, app: AppId, bytes: u64) -> Option<LargeEmail> {
         if bytes < LARGE {
             return None;

@@ -1,5 +1,3 @@
-//! Content and recipients of an email, independent of the provider's format.
-
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -23,7 +21,6 @@ const LINK_LENGTH: usize = 900;
 const AUTOMATIC: [(&str, &str); 2] =
     [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")];
 
-/// A validated email.
 pub(crate) struct Letter<'a> {
     /// `Message-ID` with its angle brackets, the same in every attempt.
     pub(crate) message_id: String,
@@ -40,27 +37,20 @@ pub(crate) struct Letter<'a> {
     /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
     /// recipients.
     pub(crate) unsubscribe: Option<String>,
-    /// Room for a large email in memory, until its content is sent.
+    /// Room in memory, held until the content is sent.
     pub(crate) room: Option<LargeEmail>,
     job: &'a DeliveryJob,
 }
 
-/// Parts of an email that are not in the job.
 #[derive(Default)]
 pub struct Enclosures {
     /// Attachments in base64, in the same order as in the content.
     pub(crate) attachments: Vec<Arc<str>>,
-    /// Unsubscribe link: turns the send's category off for the recipient.
     pub(crate) unsubscribe: Option<String>,
-    /// Room for a large email in memory, until its content is sent.
     pub(crate) room: Option<LargeEmail>,
 }
 
 impl<'a> Letter<'a> {
-    /// Builds the email of an attempt.
-    ///
-    /// # Errors
-    /// Returns a [`LetterError`] if the content cannot become an email. A retry would fail too.
     pub(crate) fn of(
         call: &Call<'a>,
         sender: &Identity,
@@ -71,10 +61,7 @@ impl<'a> Letter<'a> {
         Letter::compose(call.job, content, sender, overrides, enclosed, call.now)
     }
 
-    /// Builds an email and validates all values that come from the send.
-    ///
-    /// # Errors
-    /// Returns a [`LetterError`] if the content cannot become an email. A retry would fail too.
+    /// Builds an email and validates all values that come from the send. A retry of a refused one would fail too.
     pub(crate) fn compose(
         job: &'a DeliveryJob,
         content: &'a EmailContent,
@@ -126,7 +113,6 @@ impl<'a> Letter<'a> {
         })
     }
 
-    /// Id of the delivery, as text.
     pub(crate) fn delivery(&self) -> String {
         self.job.delivery_id.to_string()
     }

@@ -1,8 +1,5 @@
-//! Reasons why content cannot become an email.
-
 use domain::{Answer, Reason};
 
-/// Reason why content cannot become an email.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LetterError {
     #[error("the target is not an email address")]
@@ -33,7 +30,6 @@ pub enum LetterError {
 }
 
 impl LetterError {
-    /// Code that the ledger records for the attempt.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {

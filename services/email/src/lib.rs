@@ -30,10 +30,6 @@ pub use sources::{Link, Load, Sources};
 use service_kit::Context;
 use worker::Outbound;
 
-/// Runs the email worker until the process stops.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let outbound = Outbound::new(context.config.outbound.allow_private);
     let sender = EmailSender::new(PoolLimits::default(), outbound, Sources::of(&context))?;

@@ -1,5 +1,3 @@
-//! Wire format of an email (RFC 5322 and MIME).
-
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -17,20 +15,16 @@ use crate::parts::{self, Piece};
 /// Longest line in octets, without its CRLF (RFC 5322 section 2.1.1).
 const LONGEST_LINE: usize = 998;
 
-/// An email as SMTP sends it: envelope and content.
 #[derive(Debug)]
 pub(crate) struct OutgoingMail {
-    /// Sender of the envelope.
     pub(crate) from: Address,
     /// Recipient of the delivery. The server's reply for this address decides the outcome of the attempt.
     pub(crate) to: Address,
-    /// Further recipients of the envelope: cc and bcc.
     pub(crate) others: Vec<Address>,
     /// True if an address has a non-ASCII local part, which requires a server with SMTPUTF8 (RFC 6531).
     pub(crate) needs_utf8: bool,
     /// Content sent after DATA, without the final dot. Dots at line starts are doubled (RFC 5321 section 4.5.2).
     pub(crate) data: Data,
-    /// Room for a large email in memory.
     pub(crate) room: Option<LargeEmail>,
 }
 
@@ -39,19 +33,17 @@ pub(crate) struct OutgoingMail {
 pub(crate) struct Data(Vec<Piece>);
 
 impl Data {
-    /// Number of octets that are sent.
+    /// Size in octets.
     pub(crate) fn len(&self) -> usize {
         self.pieces().map(str::len).sum()
     }
 
-    /// Pieces that are sent one after another.
     pub(crate) fn pieces(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(Piece::as_str)
     }
 }
 
 impl OutgoingMail {
-    /// Builds an email, and signs it if there is a signer.
     pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, LetterError> {
         let mut headers = headers_of(letter)?;
         let body = parts::write(letter, &mut headers)?;
@@ -82,7 +74,6 @@ impl OutgoingMail {
     }
 }
 
-/// Writes all headers except those that describe the content, such as `Content-Type`.
 fn headers_of(letter: &Letter<'_>) -> Result<String, LetterError> {
     let millis = u64::try_from(letter.date.millis()).unwrap_or_default();
     let mut headers = Headers::with_capacity(12);
@@ -148,7 +139,6 @@ fn is_made_of_lines(text: &str) -> bool {
     paired && before != b'\r' && text.split("\r\n").all(|line| line.len() <= LONGEST_LINE)
 }
 
-/// Doubles each dot at the start of a line.
 fn stuffed(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 64);
     for line in text.split_inclusive('\n') {

@@ -26,7 +26,6 @@ use crate::letter_error::LetterError;
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Text(String),
-    /// Lines of base64.
     File(Arc<str>),
 }
 
@@ -48,13 +47,10 @@ impl Piece {
 
 enum Part<'a> {
     Text(ContentType, &'a str),
-    /// Headers of a file, and its content.
     File(String, Arc<str>),
-    /// Subtype, further parameters, and parts.
     Multipart(&'static str, &'static str, Vec<Part<'a>>),
 }
 
-/// Writes the body of an email, and appends the headers of its outermost part to `headers`.
 pub(crate) fn write(letter: &Letter<'_>, headers: &mut String) -> Result<Vec<Piece>, LetterError> {
     let mut body = PartWriter { pieces: Vec::new(), text: String::new(), delivery: letter.delivery() };
     body.part(&tree(letter)?, Some(headers))?;
@@ -103,7 +99,6 @@ fn tree<'a>(letter: &'a Letter<'_>) -> Result<Part<'a>, LetterError> {
 
 struct PartWriter {
     pieces: Vec<Piece>,
-    /// Text after the last piece.
     text: String,
     delivery: String,
 }
@@ -177,9 +172,8 @@ fn write_text(
     Ok(())
 }
 
-/// Returns the media type to write for a file. Files are encoded in base64, which the types `multipart/` and `message/` forbid
-/// (RFC 2045 section 6.4). Files of these types are sent as `application/octet-stream`. An invitation that is attached has the type
-/// that mail programs do not also show as an event.
+/// Files are encoded in base64, which the types `multipart/` and `message/` forbid (RFC 2045 section 6.4): such files are sent as
+/// `application/octet-stream`. An invitation that is attached has the type that mail programs do not also show as an event.
 fn media_type(file: &Attachment) -> String {
     if file.method().is_some() {
         return "application/ics".to_owned();
@@ -223,7 +217,6 @@ fn value_of(header: &impl Header) -> String {
     line.split_once(": ").map_or_else(String::new, |(_, value)| value.trim_end().to_owned())
 }
 
-/// Converts every CRLF, lone CR and lone LF to CRLF.
 fn with_crlf(content: &str) -> String {
     let mut out = String::with_capacity(content.len() + content.len() / 32);
     let mut rest = content;

@@ -1,5 +1,4 @@
-//! Plain text of an HTML email. A tokenizer that follows the HTML standard reads tags and character references. The text is written
-//! token by token, without a tree, so the time grows only with the size of the HTML, and nesting costs no memory.
+//! Plain text of an HTML email, written token by token: the time grows only with the size of the HTML, and nesting costs no memory.
 
 mod elements;
 mod writer;
@@ -10,8 +9,8 @@ use html5gum::{EndTag, HtmlString, StartTag, State, Token, Tokenizer};
 use elements::{Display, HIDDEN, display, text_state};
 use writer::Writer;
 
-/// Converts HTML to text. Paragraphs, list items and table rows get their own lines. The target of a link follows its
-/// text, and an image becomes its alternative text.
+/// Paragraphs, list items and table rows get their own lines. The target of a link follows its text, and an image becomes its alternative
+/// text.
 pub(crate) fn of_html(html: &str) -> String {
     let mut reader = Reader { writer: Writer::with_capacity(html.len() / 2), ..Reader::default() };
     let mut tokens = Tokenizer::new_with_emitter(html, DefaultEmitter::default());
@@ -36,7 +35,7 @@ struct Reader {
     writer: Writer,
     /// Elements without visible text that are open: their name, and the number of open elements of that name.
     hidden: Option<(Vec<u8>, usize)>,
-    /// True if a paragraph is open. The start of most blocks ends it, and so does the end of the element around it.
+    /// True until the start of most blocks, or the end of the element around the paragraph.
     is_in_paragraph: bool,
     /// Link that is open: its target, and the offset at which its text begins. Links cannot contain links.
     link: Option<(String, usize)>,
@@ -107,7 +106,6 @@ impl Reader {
         }
     }
 
-    /// Writes the line ends that the start or the end of an element causes.
     fn boundary(&mut self, name: &[u8], is_end: bool) {
         match display(name) {
             Display::Inline => {}
@@ -122,7 +120,6 @@ impl Reader {
         }
     }
 
-    /// Ends an open paragraph whose end tag was left out.
     fn end_paragraph(&mut self) {
         if std::mem::take(&mut self.is_in_paragraph) {
             self.writer.break_line(2);

@@ -1,5 +1,3 @@
-//! Providers of kind `postmark`: an HTTP API that accepts emails as JSON.
-
 pub mod answers;
 mod request;
 pub(crate) mod send;

@@ -1,5 +1,3 @@
-//! Settings that several kinds of email providers have in common.
-
 use domain::EmailAddress;
 use domain::allowed_senders::AllowedSenders;
 use domain::request::MAX_SENDER;
@@ -20,7 +18,6 @@ pub(crate) fn line(reader: &mut SettingsReader, member: &str) -> Option<String> 
     Some(text)
 }
 
-/// Reads `from`, `fromName`, `replyTo` and `allowedFrom`.
 pub(crate) fn identity(reader: &mut SettingsReader) -> Option<Identity> {
     let from = reader.required_as("from", email_address);
     let name = line(reader, "fromName");

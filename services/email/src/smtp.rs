@@ -1,5 +1,3 @@
-//! Providers of kind `smtp`: a mail server, called over pooled connections.
-
 pub mod answers;
 mod client_name;
 mod connection;

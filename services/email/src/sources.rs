@@ -1,5 +1,3 @@
-//! Sources of attachments and unsubscribe links.
-
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -18,7 +16,7 @@ use crate::letter::Enclosures;
 
 /// Maximum total size of the cached attachments, in octets of base64. The recipients of a send share cached attachments.
 const KEPT: u64 = 64 << 20;
-/// Octets of the attachment per line of base64. A line then has 76 characters, the maximum (RFC 2045 section 6.8).
+/// Octets per line, which then has 76 characters, the maximum (RFC 2045 section 6.8).
 const LINE: usize = 57;
 
 /// Function that reads an attachment by app, send and number. Returns None if the attachment was removed.
@@ -29,15 +27,12 @@ pub type Load =
 pub type Link =
     dyn Fn(AppId, UserNumber, CategoryId) -> BoxFuture<'static, Result<Option<String>, String>> + Send + Sync;
 
-/// Source of attachments and unsubscribe links.
 pub struct Sources {
     load: Box<Load>,
     link: Box<Link>,
-    /// Attachments in base64, each line ended by CRLF.
     encoded: Cache<(AppId, SendId, u32), Arc<str>>,
 }
 
-/// Failure to load an attachment.
 #[derive(Clone, Debug)]
 enum AttachmentError {
     Gone,
@@ -45,8 +40,6 @@ enum AttachmentError {
 }
 
 impl Sources {
-    /// Creates sources that call `load` and `link`. The sources cache attachments, so that a send to many users reads
-    /// each attachment once.
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
         let weight =
@@ -54,7 +47,6 @@ impl Sources {
         Sources { load, link, encoded: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
     }
 
-    /// Creates sources that read the installation's database and use its link keys.
     #[must_use]
     pub fn of(context: &Context) -> Self {
         let store = context.store.clone();
@@ -77,7 +69,6 @@ impl Sources {
         Sources::new(load, link)
     }
 
-    /// Loads the attachments and the unsubscribe link of a job.
     pub(crate) async fn load_enclosures(
         &self,
         call: &Call<'_>,
@@ -130,8 +121,7 @@ impl AttachmentError {
     }
 }
 
-/// Encodes bytes as lines of base64 (MIME). Base64 contains no dots or hyphens, so no line looks like the end of the
-/// email or like a boundary.
+/// Encodes as base64, which contains no dots or hyphens, so no line looks like the end of the email or like a boundary.
 fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {

@@ -1,18 +1,12 @@
-//! Elements of HTML, by their effect on the text.
-
 use html5gum::State;
 
-/// Effect of the start and the end of an element.
 pub(super) enum Display {
     Inline,
-    /// Starts and ends a line.
     Block,
-    /// Has an empty line before and after it.
     Paragraph,
 }
 
-/// Elements whose content is not shown. The content of `head` is not among them, because its end tag is optional: each of its
-/// elements with text is hidden.
+/// Elements whose content is hidden. `head` is not among them, because its end tag is optional: each of its elements with text is hidden.
 pub(super) const HIDDEN: &[&[u8]] =
     &[b"iframe", b"noembed", b"noframes", b"script", b"style", b"template", b"title"];
 #[rustfmt::skip]

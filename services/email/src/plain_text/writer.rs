@@ -1,11 +1,7 @@
-//! Writer of the text: words, spaces and line ends.
-
 #[derive(Default)]
 pub(super) struct Writer {
     out: String,
-    /// Number of line ends to write before the next word.
     breaks: usize,
-    /// True if a space must be written before the next word.
     space: bool,
 }
 
@@ -14,12 +10,10 @@ impl Writer {
         Writer { out: String::with_capacity(capacity), ..Writer::default() }
     }
 
-    /// Number of bytes that have been written.
     pub(super) fn len(&self) -> usize {
         self.out.len()
     }
 
-    /// The text that was written since the length was `start`.
     pub(super) fn since(&self, start: usize) -> &str {
         self.out.get(start..).unwrap_or_default()
     }
@@ -54,7 +48,7 @@ impl Writer {
         self.out.push_str(word);
     }
 
-    /// Writes the target of a link behind its text. A space at the end of the link's text follows the target.
+    /// Writes a link's target. A space at the end of the link's text follows the target.
     pub(super) fn target(&mut self, target: &str) {
         let is_followed_by_space = std::mem::replace(&mut self.space, true);
         self.word(&format!("<{target}>"));
@@ -70,12 +64,10 @@ impl Writer {
         self.space = true;
     }
 
-    /// Ends the line, so that at least `breaks` line ends precede the next word.
     pub(super) fn break_line(&mut self, breaks: usize) {
         self.breaks = self.breaks.max(breaks);
     }
 
-    /// Adds a line end, as `<br>` does.
     pub(super) fn next_line(&mut self) {
         self.breaks += 1;
     }

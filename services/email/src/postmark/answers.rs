@@ -1,5 +1,3 @@
-//! Classification of Postmark's answers.
-
 use std::time::Duration;
 
 use domain::{Answer, Outcome};
@@ -51,7 +49,6 @@ pub const TABLE: &[(&str, Verdict)] = &[
     ("5xx", Verdict::Unknown),
 ];
 
-/// Postmark's answer to one call.
 #[derive(Clone, Debug)]
 pub struct PostmarkReply {
     status: u16,
@@ -114,7 +111,6 @@ pub fn answer(reply: &PostmarkReply, recipients: &[String]) -> Answer {
     Answer::new(verdict.outcome(hints), reply.codes(), presentable(reply.message(), &recipients))
 }
 
-/// Returns the first row of [`TABLE`] that matches the reply.
 #[must_use]
 pub fn row(reply: &PostmarkReply) -> Option<&'static (&'static str, Verdict)> {
     let codes = reply.codes();

@@ -1,5 +1,3 @@
-//! Request bodies for Postmark's API.
-
 use domain::content::Object;
 use domain::provider_override;
 use lettre::Address;
@@ -11,7 +9,6 @@ use super::settings::PostmarkSettings;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
 
-/// Builds the body of the request, and merges the send's overrides for this provider into it.
 pub(super) fn of(
     settings: &PostmarkSettings,
     letter: &Letter<'_>,
@@ -54,7 +51,7 @@ fn list(addresses: &[Address]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Builds the headers. Without `X-PM-KeepID` the API replaces the Message-ID.
+/// Sets `X-PM-KeepID`, without which the API replaces the Message-ID.
 fn headers(letter: &Letter<'_>) -> Value {
     let own = [("Message-ID", letter.message_id.as_str()), ("X-PM-KeepID", "true")];
     let unsubscribe_headers = letter.unsubscribe_headers();

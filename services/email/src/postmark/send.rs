@@ -1,5 +1,3 @@
-//! Sends emails through providers of kind `postmark`, and tests such providers.
-
 use std::time::Duration;
 
 use domain::content::Object;
@@ -20,10 +18,8 @@ use crate::letter::Letter;
 use crate::letter_error::LetterError;
 
 const TOKEN: &str = "X-Postmark-Server-Token";
-/// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Provider kind `postmark`: Postmark's HTTP API.
 pub struct Postmark;
 
 impl ProviderKind for Postmark {
@@ -119,12 +115,10 @@ async fn ask(
     Ok(PostmarkReply::read(reply.status, reply.retry_after, &reply.body))
 }
 
-/// Returns true if this code can mean that Postmark refuses the sender or the message stream.
 fn is_about_choice(codes: &str) -> bool {
     matches!(codes, "422 400" | "422 401" | "422 422" | "422 1235" | "422 1236")
 }
 
-/// Returns true if the send sets a message stream, or a sender that differs from the one in the settings.
 fn chose(settings: &PostmarkSettings, letter: &Letter<'_>, overrides: Option<&Object>) -> bool {
     let is_stream = |name: &String| name.eq_ignore_ascii_case("MessageStream");
     letter.identity.from.email != settings.identity.from.email

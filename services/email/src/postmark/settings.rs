@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `postmark`.
-
 use domain::Problem;
 use domain::settings::SettingsReader;
 use secrecy::SecretString;
@@ -11,21 +9,17 @@ use crate::settings::{identity, line};
 
 const BASE_URL: &str = "https://api.postmarkapp.com";
 
-/// Settings of a Postmark server, and the sender of its emails.
 #[derive(Clone, Debug)]
 pub struct PostmarkSettings {
     pub base_url: Url,
     pub token: SecretString,
-    /// Message stream; None uses the server's default.
+    /// Message stream. None uses the server's default.
     pub stream: Option<String>,
     pub identity: Identity,
 }
 
 impl PostmarkSettings {
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings. No problem contains the token.
+    /// Parses settings in the format of `tidings provider set`. The error lists every problem, without the token.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let token = reader.required_as("serverToken", line).filter(|token| {

@@ -1,5 +1,3 @@
-//! Classification of a mail server's replies, and of failures without a reply.
-
 use std::time::Duration;
 
 use domain::outcome::RetryLimit;
@@ -9,20 +7,15 @@ use worker::verdict::presentable;
 use super::failure::{Failure, Stage};
 use super::reply::Reply;
 
-/// Meaning of a reply for the delivery and the provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpVerdict {
-    /// Retry on the normal schedule.
     Retry,
-    /// Retry after at least this delay.
     RetryAfter(Duration),
     /// Retry with a limit on the number of retries and on their total time.
     RetryWithin(RetryLimit),
-    /// Permanent failure.
     Failed,
     /// Permanent failure: the server blocks the sender, because of a policy or a bad reputation. Operators are alerted.
     Blocked,
-    /// Permanent failure: the address is dead.
     TargetGone,
     /// The server rejects the login or the account: pause the provider.
     PauseProvider,
@@ -62,8 +55,7 @@ pub const TABLE: &[(&str, SmtpVerdict)] = &[
     ("5xx", SmtpVerdict::Failed),
 ];
 
-/// Converts the result of sending an email to the answer of the attempt. The texts in `hidden`, such as addresses and
-/// the subject, are removed from the server's message.
+/// Converts the result. The texts in `hidden`, such as addresses and the subject, are removed from the server's message.
 #[must_use]
 pub fn answer(result: &Result<Reply, Failure>, hidden: &[&str]) -> Answer {
     let recorded = |outcome, code: &str, message: &str| {
@@ -152,7 +144,6 @@ impl Reply {
     }
 }
 
-/// Returns the first row of [`TABLE`] that matches the reply.
 #[must_use]
 pub fn row(reply: &Reply) -> Option<&'static (&'static str, SmtpVerdict)> {
     let basic = reply.code.to_string();
@@ -177,8 +168,8 @@ fn matches<'a>(mut pattern: impl Iterator<Item = &'a str>, mut code: impl Iterat
     }
 }
 
-/// Adapts a verdict to the stage. Before RCPT the server does not know the recipient, so a reply can only be about the
-/// connection, the login or the sender.
+/// Adapts a verdict: before RCPT the server does not know the recipient, so a reply can only be about the connection, the login or the
+/// sender.
 fn verdict_at(stage: Stage, verdict: SmtpVerdict) -> SmtpVerdict {
     match (stage, verdict) {
         (_, SmtpVerdict::Retry | SmtpVerdict::RetryAfter(_)) => verdict,
@@ -206,7 +197,7 @@ fn outcome_without_reply(stage: Stage) -> Outcome {
     if stage == Stage::Dot { Outcome::Unknown } else { outcome(SmtpVerdict::Retry) }
 }
 
-/// Extracts the id that the server gave the email. Servers commonly report it as `queued as X` or `id=X`.
+/// Servers commonly report it as `queued as X` or `id=X`.
 fn queue_id(text: &str) -> Option<String> {
     let (_, after) = text.split_once("queued as ").or_else(|| text.split_once("id="))?;
     let id = after.split([' ', ';', ',']).next()?.trim_end_matches('.');

@@ -1,5 +1,3 @@
-//! One SMTP connection.
-
 use lettre::Address;
 
 use tokio::time::Instant;
@@ -13,7 +11,6 @@ use super::reply::Reply;
 use super::wire::{Transport, Wire};
 use crate::message::OutgoingMail;
 
-/// An open SMTP connection, logged in if the provider has a login. Dropping the value closes the connection.
 pub(crate) struct Connection {
     wire: Wire<Box<dyn Transport>>,
     features: Features,
@@ -24,7 +21,6 @@ pub(crate) struct Connection {
     refused_others: Option<(usize, String)>,
 }
 
-/// Next command that the connection can send.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     /// MAIL: the connection is ready for an email.
@@ -45,7 +41,6 @@ impl State {
 }
 
 impl Connection {
-    /// Connects to the server of `relay` and logs in, until `deadline`.
     pub(crate) async fn open(
         relay: &Relay,
         credentials: Option<&Credentials>,
@@ -69,7 +64,7 @@ impl Connection {
         self.state != State::Unusable && self.wire.is_in_step()
     }
 
-    /// Sends the commands before the content of an email (MAIL, RCPT, DATA). Both they and the content end at `deadline`.
+    /// Begins a message, whose commands and content must end at `deadline`.
     pub(crate) async fn begin(&mut self, mail: &OutgoingMail, deadline: Instant) -> Result<(), Failure> {
         self.wire.set_deadline(deadline);
         self.messages += 1;
@@ -116,8 +111,7 @@ impl Connection {
         self.wire.command(Stage::Data, data, data_limit).await?.go_on(Stage::Data).map(drop)
     }
 
-    /// Sends RCPT for cc and bcc. Refusals are counted but do not fail the attempt, because only the reply for the
-    /// delivery's recipient decides its outcome.
+    /// Refusals are counted but do not fail the attempt, because only the reply for the delivery's recipient decides its outcome.
     async fn add_other_recipients(&mut self, others: &[Address]) -> Result<(), Failure> {
         for other in others {
             let command = format!("RCPT TO:<{other}>\r\n");
@@ -134,7 +128,6 @@ impl Connection {
         Ok(())
     }
 
-    /// Sends all commands at once, then reads every reply. Returns the first refusal, if there is one.
     async fn pipeline(&mut self, commands: &str) -> Result<(), Failure> {
         let Times { mail, rcpt, data, .. } = self.times;
         let stages = [(Stage::Mail, mail), (Stage::Rcpt, rcpt), (Stage::Data, data)];
@@ -161,8 +154,7 @@ impl Connection {
         refusal.map_or(Ok(()), Err)
     }
 
-    /// Sends the content of the current message, and the final dot. After a failure, the server has not accepted the message, and the
-    /// connection is of no further use.
+    /// After a failure, the server has not accepted the message, and the connection is of no further use.
     pub(crate) async fn send_content(&mut self, mail: &OutgoingMail) -> Result<(), Failure> {
         for piece in mail.data.pieces() {
             self.wire.send_content(piece.as_bytes(), self.times.block).await?;
@@ -170,7 +162,6 @@ impl Connection {
         self.wire.finish_content(self.times.block).await
     }
 
-    /// Reads the reply to a message with this number of cc and bcc recipients.
     pub(crate) async fn accepted(&mut self, others: usize) -> Result<Reply, Failure> {
         let reply = self.wire.final_reply(self.times.dot).await;
         let result = reply.and_then(|reply| reply.success(Stage::Dot));
@@ -182,13 +173,11 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Checks that the server still responds.
     pub(crate) async fn noop(&mut self) -> Result<(), Failure> {
         let reply = self.wire.command(Stage::Login, "NOOP\r\n", self.times.hello).await?;
         reply.success(Stage::Login).map(drop)
     }
 
-    /// Closes the connection with QUIT.
     pub(crate) async fn quit(mut self) {
         self.wire.set_deadline(Instant::now() + self.times.hello);
         // The connection is closed even if QUIT fails.

@@ -1,19 +1,12 @@
-//! Failures to send an email over SMTP.
-
 use std::fmt;
 
 use super::reply::Reply;
 
-/// Stage of sending an email over SMTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// No usable connection yet: connecting, TLS, greeting, EHLO.
     Connect,
-    /// AUTH.
     Login,
-    /// MAIL.
     Mail,
-    /// RCPT.
     Rcpt,
     /// DATA; no content was sent yet.
     Data,
@@ -23,36 +16,27 @@ pub enum Stage {
     Dot,
 }
 
-/// Failure to send an email.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// All connections of the pool were in use until the time limit. The server was not called.
     Busy,
     /// The claim of the delivery ended, or the process stops, and the email was not sent up to its final dot.
     Abandoned,
-    /// The server has only private addresses, which the configuration forbids.
     Forbidden {
-        /// The host, and the setting that would allow calling it.
         cause: String,
     },
-    /// Requesting an access token failed.
     NoToken {
         /// True if the refusal is permanent, so that a retry would fail too.
         is_refused: bool,
-        /// Error that the token endpoint returned, or the reason why the call failed.
         cause: String,
     },
-    /// The server refused a command.
     Refused { stage: Stage, reply: Reply },
-    /// The server lacks a feature that the login or the email needs.
     Unsupported {
         stage: Stage,
-        /// The missing feature.
         what: &'static str,
     },
     /// The connection failed, was lost, or delivered something that is not the reply to a command.
     Broken { stage: Stage, cause: String },
-    /// The server did not answer in time at this stage.
     TimedOut { stage: Stage },
 }
 
@@ -71,10 +55,7 @@ impl fmt::Display for Stage {
 }
 
 impl Reply {
-    /// Returns the reply if it is a success (2xx).
-    ///
-    /// # Errors
-    /// Returns a refusal if the code is 4xx or 5xx, and otherwise a broken conversation.
+    /// Fails for any code but 2xx: 4xx and 5xx are a refusal, others a broken conversation.
     pub(crate) fn success(self, stage: Stage) -> Result<Reply, Failure> {
         match self.code {
             200..300 => Ok(self),
@@ -82,10 +63,7 @@ impl Reply {
         }
     }
 
-    /// Returns the reply if the server waits for more (3xx).
-    ///
-    /// # Errors
-    /// As for [`success`](Self::success).
+    /// Fails for any code but 3xx, as [`success`](Self::success) does.
     pub(crate) fn go_on(self, stage: Stage) -> Result<Reply, Failure> {
         match self.code {
             300..400 => Ok(self),

@@ -5,7 +5,7 @@ use super::limits::Times;
 use super::reply::Reply;
 use super::wire::{Transport, Wire};
 
-/// Extensions that a server offers. A server that knows only HELO offers none.
+/// Extensions of a server; none if it knows only HELO.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Features {
     /// RFC 2920.
@@ -21,7 +21,7 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Reads the reply to EHLO. Keywords are case-insensitive.
+    /// Keywords are case-insensitive.
     fn offered(reply: &Reply) -> Features {
         let mut features = Features::default();
         for line in reply.text.lines() {
@@ -44,13 +44,12 @@ impl Features {
     }
 }
 
-/// Reads the greeting of a new connection.
 pub(super) async fn greeting<S: Transport>(wire: &mut Wire<S>, times: &Times) -> Result<(), Failure> {
     wire.reply(Stage::Connect, times.greeting).await?.success(Stage::Connect).map(drop)
 }
 
-/// Sends EHLO with the client's `name`, once. A server that does not know the command gets HELO. Set `is_known` if the server has
-/// heard the name before, unencrypted; it may then refuse to hear it again, and the email needs no extension.
+/// Sends EHLO, or HELO to a server that does not know it. Set `is_known` if the server has heard the name before, unencrypted; it may then
+/// refuse to hear it again, and the email needs no extension.
 pub(super) async fn hello<S: Transport>(
     wire: &mut Wire<S>,
     name: &str,

@@ -1,52 +1,38 @@
-//! Limits of the connections to a mail server.
-
 use std::time::Duration;
 
 const fn minutes(number: u64) -> Duration {
     Duration::from_secs(number * 60)
 }
 
-/// Limits of the connections to one server.
 #[derive(Clone, Debug)]
 pub struct PoolLimits {
     /// Maximum number of connections, including idle ones.
     pub connections: usize,
-    /// Number of emails after which a connection is closed. Many servers close a connection after a few hundred emails.
+    /// Limit because many servers close a connection after a few hundred emails.
     pub messages_per_connection: u32,
-    /// Time for which an unused connection stays open.
     pub idle: Duration,
     /// Time limit for loading attachments and the unsubscribe link. Only a few large emails may be in memory at once; the
     /// limit includes the wait for other large emails.
     pub preparing: Duration,
-    /// Time limit for waiting until one of the connections is free.
     pub queueing: Duration,
-    /// Time limits of a conversation over SMTP.
     pub times: Times,
-    /// Time limit of one call to an API over HTTP.
     pub api: Duration,
 }
 
-/// Time limits of one conversation over SMTP. The default is that of RFC 5321 section 4.5.3.2: servers check clients and emails for as
-/// long as this.
+/// The default is that of RFC 5321 section 4.5.3.2: servers check clients and emails for as long as this.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// TCP connection to one address of the server.
     pub connect: Duration,
-    /// TLS handshake.
     pub handshake: Duration,
-    /// Greeting.
     pub greeting: Duration,
     /// Reply to EHLO, HELO, STARTTLS, RSET, NOOP or QUIT.
     pub hello: Duration,
     /// Each reply to a line of AUTH, and each call for an access token.
     pub login: Duration,
-    /// Reply to MAIL.
     pub mail: Duration,
-    /// Reply to RCPT.
     pub rcpt: Duration,
-    /// Reply to DATA.
     pub data: Duration,
-    /// Each block of the content.
     pub block: Duration,
     /// Everything before the final dot. After this time, the server has certainly not accepted the email.
     pub before_dot: Duration,

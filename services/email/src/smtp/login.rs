@@ -1,5 +1,3 @@
-//! Login with AUTH (RFC 4954).
-
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,7 +11,6 @@ use super::reply::Reply;
 use super::settings::{Login, Mechanism, Proof, Token};
 use super::wire::{Transport, Wire, within};
 
-/// Login of a provider, and the source of access tokens if the login uses XOAUTH2.
 pub(crate) struct Credentials {
     login: Login,
     tokens: Option<Tokens>,
@@ -28,7 +25,7 @@ impl Credentials {
         Credentials { login, tokens }
     }
 
-    /// Logs in on a connection whose server offers `features`. Each step may take `limit`.
+    /// Each step may take `limit`.
     pub(super) async fn log_in(
         &self,
         wire: &mut Wire<Box<dyn Transport>>,
@@ -51,8 +48,7 @@ impl Credentials {
         }
     }
 
-    /// Logs in with a token. If the server refuses a cached token, which may have been revoked, requests a new token and
-    /// retries once.
+    /// If the server refuses a cached token, which may have been revoked, requests a new token and retries once.
     async fn by_token(&self, dialogue: &mut Dialogue<'_>, token: &Token) -> Result<(), Failure> {
         let username = &self.login.username;
         let (Some(tokens), Token::Refreshed { .. }) = (&self.tokens, token) else {
@@ -77,7 +73,7 @@ impl Credentials {
     }
 }
 
-/// Chooses a mechanism that the server offers. Prefers PLAIN to LOGIN, because PLAIN needs fewer round trips.
+/// Prefers PLAIN to LOGIN, because PLAIN needs fewer round trips.
 fn choose(server: &Features, wanted: Option<Mechanism>) -> Result<Mechanism, Failure> {
     let offers = |mechanism| match mechanism {
         Mechanism::Plain => server.offers_login_by("PLAIN"),

@@ -14,7 +14,6 @@ use worker::{Outbound, outbound};
 use super::failure::Failure;
 use super::settings::Token;
 
-/// Time limit of one call to the token endpoint.
 const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum number of octets to read from a response. The rest is ignored.
@@ -23,8 +22,7 @@ const ANSWER: usize = 64 << 10;
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 /// Maximum lifetime of a token, even if the response states a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
-/// A token is no longer used if its remaining lifetime is shorter than this. The margin allows for clock differences and
-/// for the time a login takes.
+/// Margin that allows for clock differences and for the time a login takes.
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Source of access tokens for one login. Before a token expires, one task requests a new one. The other tasks continue
@@ -36,7 +34,6 @@ pub(crate) struct Tokens {
     client_id: String,
     client_secret: Option<SecretString>,
     kept: Mutex<TokenState>,
-    /// Lock that a task holds while it requests a new token.
     refreshing: tokio::sync::Mutex<()>,
 }
 
@@ -81,8 +78,7 @@ impl Tokens {
         })
     }
 
-    /// Returns a valid token that is not equal to `refused`. The boolean is true if the token was issued during this
-    /// call.
+    /// Returns a token that is not equal to `refused`. The boolean is true if the token was issued during this call.
     pub(crate) async fn get(&self, refused: Option<&SecretString>) -> Result<(SecretString, bool), Failure> {
         let cached = self.cached(refused);
         if let Some(cached) = &cached

@@ -28,9 +28,8 @@ pub(crate) struct Pool {
     relay: Relay,
     credentials: Option<Credentials>,
     limits: PoolLimits,
-    /// One permit per connection in use. A task acquires a permit before it takes or opens a connection, and releases
-    /// the permit only after the connection is idle again or closed. So used and idle connections together never exceed
-    /// the limit.
+    /// Permits for connections in use. A task acquires a permit before it takes or opens a connection, and releases the permit only after
+    /// the connection is idle again or closed. So used and idle connections together never exceed the limit.
     room: Semaphore,
     idle: Mutex<Vec<IdleConnection>>,
 }
@@ -41,7 +40,6 @@ struct IdleConnection {
 }
 
 impl Pool {
-    /// Creates a pool without connections. Access tokens are requested through `client`.
     pub(crate) fn new(
         settings: SmtpSettings,
         limits: PoolLimits,
@@ -59,8 +57,8 @@ impl Pool {
         &self.settings
     }
 
-    /// Sends one email. Until the final dot, nothing is accepted, so the call ends if the claim of the delivery does: another worker may
-    /// then send the email.
+    /// Sends one email. Until the final dot, nothing is accepted, so the call ends with the claim of the delivery: another worker may then
+    /// send the email.
     pub(crate) async fn send(&self, mail: OutgoingMail, lease: &Lease) -> Result<Reply, Failure> {
         let others = mail.others.len();
         let sending = Box::pin(self.send_content(mail));
@@ -71,7 +69,6 @@ impl Pool {
         result
     }
 
-    /// Sends an email up to its final dot. Returns the connection on which the server replies, and its permit.
     async fn send_content(&self, mail: OutgoingMail) -> Result<(Connection, SemaphorePermit<'_>), Failure> {
         // The semaphore is never closed, so an error is a timeout.
         let permit = timeout(self.limits.queueing, self.room.acquire()).await;
@@ -85,8 +82,7 @@ impl Pool {
         Ok((connection, permit))
     }
 
-    /// Sends the commands before the content of `mail` over a connection that was idle. Returns the connection on which the server waits
-    /// for the content: a new one if the server had closed the idle one.
+    /// Begins over an idle connection, or over a new one if the server had closed the idle one.
     async fn begin_over_idle(
         &self,
         mut connection: Connection,
@@ -121,23 +117,20 @@ impl Pool {
         }
     }
 
-    /// End of an email's commands and content, if they start now.
     pub(super) fn deadline(&self) -> Instant {
         Instant::now() + self.limits.times.before_dot
     }
 
-    /// Opens a new connection.
     pub(super) async fn open(&self, deadline: Instant) -> Result<Connection, Failure> {
         // Boxed, because a handshake needs much memory, and most emails find an open connection.
         Box::pin(Connection::open(&self.relay, self.credentials.as_ref(), self.limits.times, deadline)).await
     }
 
-    /// Server and encryption, for display.
     pub(super) fn describe(&self) -> String {
         self.relay.describe()
     }
 
-    /// Takes the most recently used idle connection. The others stay idle longer, so surplus connections expire.
+    /// Takes the most recently used connection: the others stay idle longer, so surplus connections expire.
     fn take(&self) -> Option<Connection> {
         let idle = self.lock().pop()?;
         (idle.since.elapsed() < self.limits.idle).then_some(idle.connection)
@@ -149,13 +142,11 @@ impl Pool {
         }
     }
 
-    /// Removes and returns the connections that were idle for `PoolLimits::idle` or longer.
     pub(crate) fn take_expired(&self) -> Vec<Connection> {
         let expired = |idle: &mut IdleConnection| idle.since.elapsed() >= self.limits.idle;
         self.lock().extract_if(.., expired).map(|idle| idle.connection).collect()
     }
 
-    /// Returns true if no idle connection is left.
     pub(crate) fn is_empty(&self) -> bool {
         self.lock().is_empty()
     }

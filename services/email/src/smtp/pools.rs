@@ -1,5 +1,3 @@
-//! Connection pools of all SMTP providers.
-
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,11 +10,10 @@ use super::connection::Connection;
 use super::limits::PoolLimits;
 use super::pool::Pool;
 
-/// Time limit for closing idle connections with QUIT. After this time, connections are closed without QUIT.
+/// Time after which connections are closed without QUIT.
 const QUIT_LIMIT: Duration = Duration::from_secs(2);
 
-/// Connection pools: one for each provider in use. When the settings of a provider change, the provider gets a new
-/// pool.
+/// Pools by provider. When a provider's settings change, it gets a new pool.
 pub(crate) struct Pools {
     limits: PoolLimits,
     pools: Mutex<HashMap<ProviderVersion, Arc<Pool>>>,
@@ -27,7 +24,6 @@ impl Pools {
         Pools { limits, pools: Mutex::default() }
     }
 
-    /// Returns the pool for a version of a provider, and creates the pool if it does not exist.
     pub(crate) fn get<E>(
         &self,
         provider: ProviderVersion,
@@ -42,8 +38,6 @@ impl Pools {
         Ok(pool)
     }
 
-    /// Closes idle connections and removes unused pools from time to time. The future never completes; the caller drops
-    /// it.
     pub(crate) async fn reap(&self) -> Infallible {
         let mut ticks = interval(self.limits.idle / 2);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -1,15 +1,12 @@
-//! Checks that a mail server accepts the login, without sending an email.
-
 use std::time::Duration;
 
 use super::failure::Failure;
 use super::pool::Pool;
 use super::settings::{Login, Proof};
 
-/// Time limit of a call for an access token.
 pub(crate) const TOKEN_LIMIT: Duration = Duration::from_secs(30);
 
-/// Connects, logs in, sends NOOP and QUIT. Returns one sentence that describes the successful check.
+/// Checks the login without an email. Returns one sentence for the operator.
 pub(crate) async fn probe(pool: &Pool) -> Result<String, Failure> {
     let mut connection = pool.open(pool.deadline()).await?;
     connection.noop().await?;

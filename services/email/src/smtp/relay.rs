@@ -1,5 +1,3 @@
-//! Connecting to a mail server: name resolution, TCP, greeting, EHLO and TLS.
-
 use std::io;
 
 use rustls::pki_types::ServerName;
@@ -15,11 +13,9 @@ use super::settings::{Security, SmtpSettings};
 use super::tls::{self, TlsError};
 use super::wire::{Transport, Wire, broken, within};
 
-/// Host, port and encryption of a mail server.
 pub(crate) struct Relay {
     host: String,
     port: u16,
-    /// Name of this client in EHLO.
     client: String,
     outbound: Outbound,
     protection: Protection,
@@ -70,7 +66,7 @@ impl Relay {
         Ok((wire, features))
     }
 
-    /// Speaks unencrypted up to STARTTLS (RFC 3207). Afterwards the server waits for the TLS handshake.
+    /// Speaks unencrypted up to STARTTLS (RFC 3207).
     async fn start_tls(
         &self,
         stream: TcpStream,
@@ -88,7 +84,6 @@ impl Relay {
         wire.into_stream()
     }
 
-    /// Server and encryption, for display.
     pub(crate) fn describe(&self) -> String {
         let protection = match self.protection {
             Protection::None => "without TLS",

@@ -10,7 +10,6 @@ pub const MAX_REPLY: usize = 64 << 10;
 /// First digits of codes (RFC 5321 section 4.2.1).
 const CLASSES: Range<u8> = b'2'..b'6';
 
-/// Reply of a mail server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// Basic code, such as 550. If the lines have different codes, it is that of the last line, because a server knows its decision
@@ -21,15 +20,12 @@ pub struct Reply {
     pub text: String,
 }
 
-/// The first line of a reply has no code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// Splits received octets into replies, however the octets were divided on their way.
 #[derive(Debug, Default)]
 pub struct ReplyReader {
     received: Vec<u8>,
-    /// Start of the first line in `received` that was not read yet.
     start: usize,
     /// End of the octets in `received` among which no line feed was found.
     searched: usize,
@@ -51,21 +47,20 @@ impl ReplyReader {
         MAX_REPLY.saturating_sub(self.size + self.received.len() - self.start)
     }
 
-    /// Buffer to which at most [`room`](Self::room) octets may be appended.
+    /// Buffer for at most [`room`](Self::room) octets.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.received
     }
 
-    /// Returns true if no octet waits to be read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.begun.is_none() && self.start == self.received.len()
     }
 
-    /// Returns the next complete reply, or None if more octets are needed.
+    /// Returns None if more octets are needed.
     ///
     /// # Errors
-    /// Returns an error if the reply's first line has no code. What follows cannot be assigned to commands.
+    /// The first line has no code: what follows cannot be assigned to commands.
     pub fn next_reply(&mut self) -> Result<Option<Reply>, Unreadable> {
         while let Some(line) = self.next_line() {
             if line.code.is_none() && self.begun.is_none() {
@@ -86,7 +81,7 @@ impl ReplyReader {
         Ok(None)
     }
 
-    /// Ends a reply that arrived only in part. Returns it if one of its lines has a code. The reader must not be used afterwards.
+    /// Ends a partial reply. Returns it if one of its lines has a code. The reader must not be used afterwards.
     pub fn cut(&mut self) -> Option<Reply> {
         let line = Line::read(self.received.get(self.start..).unwrap_or_default());
         self.start = self.received.len();
@@ -105,7 +100,7 @@ impl ReplyReader {
         Some(line)
     }
 
-    /// Adds a line to the reply. A line without a code, in the middle of a reply, continues its text.
+    /// A line without a code, in the middle of a reply, continues its text.
     fn add(&mut self, line: Line) {
         match &mut self.begun {
             None => self.begun = line.code.map(|code| Reply { code, text: line.text }),
@@ -119,7 +114,7 @@ impl ReplyReader {
 }
 
 impl Line {
-    /// Reads a line. Only a hyphen after the code announces further lines.
+    /// Only a hyphen after the code announces further lines.
     fn read(octets: &[u8]) -> Line {
         let octets = octets.trim_ascii();
         let text = |octets: &[u8]| String::from_utf8_lossy(octets.trim_ascii()).into_owned();

@@ -1,5 +1,3 @@
-//! Sends emails through providers of kind `smtp`, and tests such providers.
-
 use std::time::Duration;
 
 use domain::{Answer, Channel, Outcome, Problem};
@@ -19,7 +17,6 @@ use crate::letter::{Enclosures, Letter};
 use crate::letter_error::LetterError;
 use crate::message::OutgoingMail;
 
-/// Provider kind `smtp`: a mail server.
 pub struct Smtp;
 
 impl ProviderKind for Smtp {

@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `smtp`.
-
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -15,31 +13,21 @@ use crate::dkim::Signer;
 use crate::identity::Identity;
 use crate::settings::{identity, line};
 
-/// Settings of a mail server, and the sender of its emails.
 #[derive(Clone, Debug)]
 pub struct SmtpSettings {
-    /// DNS name or IP address.
     pub host: String,
-    /// TCP port, not 0.
     pub port: u16,
-    /// Encryption of the connection.
     pub security: Security,
     /// Trusted authorities for the server's certificate, as PEM; None means the authorities that the system trusts.
     pub ca_certificate: Option<String>,
-    /// Name of the client in EHLO, if it is set.
     pub ehlo_name: Option<String>,
-    /// Credentials, if the server needs a login.
     pub login: Option<Login>,
-    /// Sender of emails.
     pub identity: Identity,
-    /// DKIM signer of every email.
     pub(crate) signer: Option<Arc<Signer>>,
 }
 
-/// Encryption of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// No encryption.
     None,
     /// TLS after STARTTLS (RFC 3207). Connecting fails if the server does not offer STARTTLS.
     StartTls,
@@ -47,14 +35,12 @@ pub enum Security {
     Tls,
 }
 
-/// User name, and the password or token for it.
 #[derive(Clone, Debug)]
 pub struct Login {
     pub username: String,
     pub proof: Proof,
 }
 
-/// Password or token of a login.
 #[derive(Clone, Debug)]
 pub enum Proof {
     /// A password. If no mechanism is set, the login uses the best one that the server offers.
@@ -63,36 +49,29 @@ pub enum Proof {
     Token(Token),
 }
 
-/// SASL mechanisms for passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// PLAIN (RFC 4616).
+    /// RFC 4616.
     Plain,
     /// LOGIN. It was never standardized, but some servers offer no other mechanism.
     Login,
 }
 
-/// Source of an access token.
 #[derive(Clone, Debug)]
 pub enum Token {
     /// A token from the settings. Tidings cannot renew it: the operator must replace it before it expires.
     Given(SecretString),
     /// Tidings requests access tokens with a refresh token (RFC 6749 section 6).
     Refreshed {
-        /// Token endpoint.
         url: Url,
         client_id: String,
-        /// Secret of the client, if it has one.
         client_secret: Option<SecretString>,
         refresh_token: SecretString,
     },
 }
 
 impl SmtpSettings {
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings. No problem contains a secret.
+    /// Parses settings in the format of `tidings provider set`. The error lists every problem, without secrets.
     pub fn parse(settings: &Value) -> Result<Self, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let host = host(&mut reader);
@@ -116,13 +95,11 @@ impl SmtpSettings {
         }))
     }
 
-    /// Name of the client in EHLO.
     pub(crate) fn client_name(&self) -> String {
         let set = self.ehlo_name.clone();
         set.unwrap_or_else(|| client_name::default(self.identity.from.email.domain()))
     }
 
-    /// Returns true if there is a login and it would be sent unencrypted.
     pub(crate) fn exposes_login(&self) -> bool {
         self.security == Security::None && self.login.is_some()
     }
@@ -166,7 +143,7 @@ fn ehlo_name(reader: &mut SettingsReader) -> Option<String> {
     parsed
 }
 
-/// Reads the login. If `auth` is absent or `auto`, and a token but no password is set, the login uses XOAUTH2.
+/// If `auth` is absent or `auto`, and a token but no password is set, the login uses XOAUTH2.
 fn login(reader: &mut SettingsReader) -> Option<Login> {
     let auth = line(reader, "auth");
     let username = line(reader, "username");
@@ -207,7 +184,6 @@ fn login(reader: &mut SettingsReader) -> Option<Login> {
     Some(Login { username: username?, proof })
 }
 
-/// Settings for requesting access tokens with a refresh token.
 const SOURCE: [&str; 4] = ["tokenUrl", "clientId", "clientSecret", "refreshToken"];
 
 fn token(reader: &mut SettingsReader) -> Option<Token> {

@@ -1,5 +1,3 @@
-//! TLS connectors, and the certificate authorities that they trust.
-
 use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
@@ -8,7 +6,6 @@ use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::BuilderVerifierExt;
 use tokio_rustls::TlsConnector;
 
-/// Failure to set up TLS.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS cannot be set up: {0}")]
 pub(crate) struct TlsError(pub(super) String);

@@ -1,5 +1,3 @@
-//! Conversation with a mail server: commands, and replies that belong to them.
-
 use std::fmt::Display;
 use std::io;
 use std::pin::Pin;
@@ -17,16 +15,13 @@ use super::reply::{Reply, ReplyReader};
 /// Number of octets to read at once. Most replies are shorter.
 const PIECE: usize = 512;
 
-/// Byte stream to a mail server, with or without TLS.
 pub(super) trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
-/// A connection on which the client waits for the reply to each command, or to each group of commands.
 pub(super) struct Wire<S> {
     stream: S,
     replies: ReplyReader,
-    /// Number of commands whose reply was not read yet.
     unanswered: usize,
     /// True if replies can no longer be assigned to commands.
     is_out_of_step: bool,
@@ -50,13 +45,11 @@ impl<S: Transport> Wire<S> {
         !self.is_out_of_step && self.unanswered == 0 && self.replies.is_empty()
     }
 
-    /// Returns the stream, for a TLS handshake. Fails if anything follows the last reply: an attacker on the network could have
-    /// injected it.
+    /// Fails if anything follows the last reply: an attacker on the network could have injected it.
     pub(super) fn into_stream(self) -> Result<S, Failure> {
         if self.is_in_step() { Ok(self.stream) } else { Err(unasked(Stage::Connect)) }
     }
 
-    /// Sends a command and reads the reply.
     pub(super) async fn command(
         &mut self,
         stage: Stage,
@@ -67,7 +60,6 @@ impl<S: Transport> Wire<S> {
         self.reply(stage, limit).await
     }
 
-    /// Sends a group of commands, which get `number` replies.
     pub(super) async fn send(
         &mut self,
         stage: Stage,
@@ -88,7 +80,7 @@ impl<S: Transport> Wire<S> {
         }
     }
 
-    /// Reads the next reply. A part of a reply counts if it contains a code, but afterwards the connection is of no use.
+    /// A part of a reply counts if it contains a code, but afterwards the connection is of no use.
     pub(super) async fn reply(&mut self, stage: Stage, limit: Duration) -> Result<Reply, Failure> {
         let limit = until(self.deadline, limit);
         self.reply_within(stage, limit).await
@@ -137,8 +129,8 @@ impl<S: Transport> Wire<S> {
         if read == 0 { Err(io::Error::other("the server closed the connection")) } else { Ok(()) }
     }
 
-    /// Fails if the server has sent something that no command asked for, or has closed the connection. The next reply would otherwise
-    /// be taken for the answer to another command.
+    /// Fails if the server has sent something that no command asked for, or has closed the connection. The next reply would otherwise be
+    /// taken for the answer to another command.
     fn expect_silence(&mut self, stage: Stage) -> Result<(), Failure> {
         if self.is_out_of_step || self.unanswered > 0 {
             return Err(unasked(stage));
@@ -147,7 +139,6 @@ impl<S: Transport> Wire<S> {
         if self.replies.is_empty() { Ok(()) } else { Err(unasked(stage)) }
     }
 
-    /// Fails if a whole reply has arrived, or if the server has closed the connection.
     fn hear(&mut self, stage: Stage) -> Result<(), Failure> {
         let Some(received) = self.receive().now_or_never() else { return Ok(()) };
         self.is_out_of_step = true;
@@ -157,7 +148,6 @@ impl<S: Transport> Wire<S> {
         })
     }
 
-    /// Returns the refusal that the server sent before it closed the connection, if there is one.
     fn last_words(&mut self, stage: Stage) -> Option<Failure> {
         self.is_out_of_step = true;
         match self.receive().now_or_never() {
@@ -207,8 +197,7 @@ impl<S: Transport> Wire<S> {
         .await
     }
 
-    /// Ends the content: sends what TLS has not sent yet, and then the final dot. Any failure means that the server has not received the
-    /// dot, so it has not accepted the email.
+    /// Sends the final dot. Any failure means that the server has not received the dot, so it has not accepted the email.
     pub(super) async fn finish_content(&mut self, limit: Duration) -> Result<(), Failure> {
         let stage = Stage::Content;
         let limit = until(self.deadline, limit);
@@ -233,8 +222,7 @@ impl<S: Transport> Wire<S> {
     }
 }
 
-/// Awaits `call` for at most `limit`. The clock is read before each step: a process that was paused must not go on with a call whose time
-/// is over.
+/// The clock is read before each step: a process that was paused must not go on with a call whose time is over.
 pub(super) async fn within<F: Future>(limit: Duration, call: F) -> Option<F::Output> {
     timeout(limit, in_time(limit, call)).await.ok().flatten()
 }
@@ -243,8 +231,7 @@ fn until(deadline: Instant, limit: Duration) -> Duration {
     limit.min(deadline.saturating_duration_since(Instant::now()))
 }
 
-/// Failure of a server that speaks out of turn. It may announce with 421 that it closes the connection, and may refuse content before its
-/// end.
+/// Failure of a server that speaks out of turn: with 421 it may announce that it closes the connection.
 fn unasked_reply(stage: Stage, reply: Reply) -> Failure {
     match reply.code {
         421 => Failure::Refused { stage, reply },
