@@ -19,13 +19,12 @@ pub const FAMILIES: &[(&str, Outcome)] = &[
     ("5xx", Outcome::Unknown),
 ];
 
-/// Returns the first row of [`FAMILIES`] that matches the status, or None.
 #[must_use]
 pub fn family(status: u16) -> Option<&'static (&'static str, Outcome)> {
     row(FAMILIES, status, "")
 }
 
-/// Returns the outcome of a reply by its HTTP status alone. The outcome is unknown if no row of [`FAMILIES`] matches.
+/// Outcome by the HTTP status alone; unknown if no row of [`FAMILIES`] matches.
 pub(crate) fn by_status(reply: &Reply) -> Outcome {
     family(reply.status).map_or(Outcome::Unknown, |(_, outcome)| with_retry_after(outcome.clone(), reply))
 }
@@ -46,13 +45,12 @@ pub(crate) fn with_retry_after(outcome: Outcome, reply: &Reply) -> Outcome {
     }
 }
 
-/// Returns the answer for a call that got no reply.
 pub(crate) fn answer_without_reply(no_reply: NoReply, private: &PrivateTexts) -> Answer {
     let answer = no_reply.answer();
     Answer { message: redacted(&answer.message, private), ..answer }
 }
 
-/// Returns the answer for a probe that got no reply. A probe sends no message, so an unknown outcome becomes a retry.
+/// Answers a probe, which sends no message: an unknown outcome becomes a retry.
 pub(crate) fn probe_answer_without_reply(no_reply: NoReply) -> Answer {
     let answer = answer_without_reply(no_reply, &PrivateTexts::default());
     match answer.outcome {
@@ -67,9 +65,8 @@ pub(crate) fn probe_answer_without_reply(no_reply: NoReply) -> Answer {
 pub(crate) struct PrivateTexts(Vec<String>);
 
 impl PrivateTexts {
-    /// Collects the text, the sender, and the number with and without `+`, each also encoded for JSON, forms and URLs.
-    /// Also collects each word of the text that contains a digit: it may be a one-time code, and the provider may
-    /// repeat only a part of the text.
+    /// Collects the text, the sender and the number, each also encoded for JSON, forms and URLs, and each word of the text that contains a
+    /// digit: it may be a one-time code, and the provider may repeat only a part of the text.
     pub(crate) fn of(number: &str, text: &str, from: &str) -> PrivateTexts {
         let mut hidden = Vec::new();
         for whole in [text, number, number.trim_start_matches('+'), from] {
@@ -80,7 +77,6 @@ impl PrivateTexts {
         PrivateTexts(hidden)
     }
 
-    /// Adds further texts, each also encoded for JSON, forms and URLs.
     pub(crate) fn and<'a>(mut self, texts: impl Iterator<Item = &'a str>) -> PrivateTexts {
         for text in texts {
             self.0.extend([in_json(text), in_form(text), in_url(text), text.to_owned()]);
@@ -89,13 +85,12 @@ impl PrivateTexts {
     }
 }
 
-/// Prepares a provider's text for recording: removes the private texts and control characters, and limits the length.
 pub(crate) fn redacted(words: &str, private: &PrivateTexts) -> String {
     let hidden: Vec<&str> = private.0.iter().map(String::as_str).collect();
     presentable(words, &hidden)
 }
 
-/// Appends path segments to a URL. Returns None if the URL cannot have a path.
+/// Returns None if the URL cannot have a path.
 pub(crate) fn with_path(base: &Url, segments: &[&str]) -> Option<Url> {
     let mut url = base.clone();
     url.path_segments_mut().ok()?.pop_if_empty().extend(segments);

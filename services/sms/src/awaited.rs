@@ -14,11 +14,8 @@ use crate::smpp::Smpp;
 /// Interval between queries for providers with outstanding receipts. It is much shorter than
 /// [`Limits::idle`](crate::Limits::idle), so the sessions stay bound.
 const PAUSE: Duration = Duration::from_secs(180);
-/// Maximum number of providers whose sessions are bound per query.
 const MOST: u32 = 500;
 
-/// Binds the sessions of providers with outstanding receipts, at start-up and every three minutes, until the process
-/// stops.
 pub(crate) async fn listen(context: Context, sender: SmsSender) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut ticks = interval(PAUSE);

@@ -1,5 +1,3 @@
-//! Sender of the SMS channel: calls the provider for a job, and returns the provider's answer.
-
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,10 +20,9 @@ use crate::recorder::{Receipt, channel};
 use crate::smpp::send::listen;
 use crate::smpp::sessions::Sessions;
 
-/// Error of [`SmsSender::start`]: TLS cannot be set up.
 pub type StartError = reqwest::Error;
 
-/// Sender of SMS. Clones share their connections and sessions.
+/// Clones share their connections and sessions.
 #[derive(Clone)]
 pub struct SmsSender {
     connections: Arc<Connections>,
@@ -34,9 +31,8 @@ pub struct SmsSender {
 }
 
 impl SmsSender {
-    /// Creates a sender, and the queue of receipts from its SMPP sessions. The sessions run as tasks of
-    /// `tasks`. `public_url` is the gateway's public address. If it is set, the sender requests status callbacks from
-    /// Twilio.
+    /// Creates a sender whose sessions run as tasks of `tasks`. If `public_url`, the gateway's public address, is set, the sender requests
+    /// status callbacks from Twilio.
     pub fn start(
         outbound: Outbound,
         public_url: Option<String>,
@@ -52,13 +48,12 @@ impl SmsSender {
         Ok((SmsSender { connections, providers: OpenProviders::new(KINDS), keywords }, received))
     }
 
-    /// Returns the queue of keywords that people send over SMPP. Returns None after the first call.
+    /// Returns the queue of keywords that people send over SMPP, or None after the first call.
     #[must_use]
     pub fn keywords(&self) -> Option<mpsc::Receiver<KeywordMessage>> {
         self.keywords.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Sends the message of a job once, and returns the provider's answer.
     pub async fn attempt(&self, call: &Call<'_>) -> Answer {
         let Content::Sms(content) = &call.job.content else {
             return Answer::refused(Reason::InvalidContent, "content", "the job carries no SMS");
@@ -70,16 +65,11 @@ impl SmsSender {
         self.providers.send(Attempt { resources: &*self.connections, call, input: content }).await
     }
 
-    /// Binds the session of an SMPP provider, or keeps it bound, so that receipts arrive. Does nothing if the settings
-    /// request no receipts.
-    ///
-    /// # Errors
-    /// Returns an error if the provider's settings are invalid.
+    /// Binds the session of an SMPP provider, or keeps it bound, so that receipts arrive. Does nothing if the settings request no receipts.
     pub fn listen(&self, provider: &Provider) -> Result<(), Answer> {
         listen(&self.connections, provider)
     }
 
-    /// Ends idle SMPP sessions from time to time. The future never completes; the caller drops it.
     pub async fn reap(&self) -> Infallible {
         self.connections.sessions.reap().await
     }

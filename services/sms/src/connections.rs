@@ -1,5 +1,3 @@
-//! Connections that all kinds of SMS providers share.
-
 use domain::content::SmsContent;
 use domain::sms::segment::SegmentedText;
 use domain::{Answer, Outcome};
@@ -12,10 +10,8 @@ use crate::limits::Limits;
 use crate::recorder::Receipt;
 use crate::smpp::sessions::Sessions;
 
-/// HTTP connections and SMPP sessions, their time limits, and the queues for receipts and keywords.
 pub struct Connections {
     pub(crate) caller: Caller,
-    /// Public address of the gateway, for status callbacks.
     pub(crate) public_url: Option<String>,
     pub(crate) limits: Limits,
     pub(crate) sessions: Sessions,

@@ -1,4 +1,4 @@
-//! Providers of kind `http`: any HTTP API. The settings define the requests and the meaning of the responses.
+//! Providers of kind `http`: the settings define the requests and the meaning of the responses.
 
 mod exposed;
 pub(crate) mod send;

@@ -9,23 +9,19 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::recorder::RecordResult;
 
-/// Maximum number of keywords that wait to be recorded.
 const QUEUE: usize = 256;
 
-/// A keyword from a person.
 #[derive(Debug)]
 pub struct KeywordMessage {
     pub app: AppId,
-    /// Identifier of the provider that delivered the message.
     pub provider: Arc<str>,
-    /// The sender's number in E.164 form.
+    /// Sender's number in E.164 form.
     pub number: String,
     pub keyword: Keyword,
     /// Receives the result when the keyword is recorded or recording has failed.
     pub recorded: oneshot::Sender<RecordResult>,
 }
 
-/// Creates the bounded queue through which SMPP connections pass keywords to [`record`].
 pub(crate) fn channel() -> (mpsc::Sender<KeywordMessage>, mpsc::Receiver<KeywordMessage>) {
     mpsc::channel(QUEUE)
 }

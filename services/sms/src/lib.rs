@@ -26,10 +26,6 @@ use anyhow::Context as _;
 use service_kit::Context;
 use worker::Outbound;
 
-/// Runs the SMS worker until the process stops.
-///
-/// # Errors
-/// Returns an error if TLS cannot be set up, or an error of [`worker::run`].
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let config = &context.config;
     let outbound = Outbound::new(config.outbound.allow_private);

@@ -1,8 +1,5 @@
-//! Time limits for sending an SMS.
-
 use std::time::Duration;
 
-/// Time limits for sending an SMS.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Limit for one HTTP call, or for all parts of one SMPP message together.

@@ -1,5 +1,3 @@
-//! Records delivery receipts in the ledger.
-
 use std::sync::Arc;
 
 use domain::receipt::{self, IdNotation, ReceiptSubject, ReportedMessage};
@@ -17,30 +15,24 @@ use crate::keywords::{self, KeywordMessage};
 use crate::seldom::Seldom;
 use crate::smpp::receipt::DeliveryReceipt;
 
-/// Maximum number of receipts that wait to be recorded.
 const QUEUE: usize = 256;
-/// Maximum number of receipts per transaction.
 const BATCH: usize = 64;
 
-/// A receipt for a message that a provider accepted.
 #[derive(Debug)]
 pub struct Receipt {
     pub app: AppId,
-    /// Identifier of the provider.
     pub provider: Arc<str>,
-    /// The provider's id of the message.
     pub provider_id: String,
     /// Notation of the ids in the provider's receipts.
     pub notation: IdNotation,
     /// The last four digits of the numbers in the receipt.
     pub number_ends: Vec<String>,
-    /// Result of the delivery. [`Outcome::Sent`](domain::Outcome::Sent) means that the message arrived.
+    /// [`Outcome::Sent`](domain::Outcome::Sent) means that the message arrived.
     pub answer: Answer,
     /// Receives the result when the receipt is recorded or recording has failed.
     pub recorded: oneshot::Sender<RecordResult>,
 }
 
-/// Result of recording a receipt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordResult {
     /// The provider need not repeat the receipt: it is recorded, or was dropped because PostgreSQL rejected it.
@@ -49,7 +41,6 @@ pub enum RecordResult {
     Later,
 }
 
-/// Queues for the receipts and keywords of one provider.
 #[derive(Clone)]
 pub(crate) struct Post {
     app: AppId,
@@ -59,14 +50,12 @@ pub(crate) struct Post {
     problems: Arc<Problems>,
 }
 
-/// Problems of a provider that are logged at most once per hour.
 #[derive(Default)]
 struct Problems {
     unreadable_receipt: Seldom,
     unknown_sender: Seldom,
 }
 
-/// Receivers of a [`Post`] that records nothing.
 pub(crate) struct Discarded {
     _receipts: mpsc::Receiver<Receipt>,
     _keywords: mpsc::Receiver<KeywordMessage>,
@@ -91,7 +80,7 @@ impl Post {
         (post, Discarded { _receipts, _keywords })
     }
 
-    /// Queues a receipt. The future completes when the receipt is recorded.
+    /// Completes when the receipt is recorded.
     pub(crate) fn record(
         &self,
         receipt: DeliveryReceipt,
@@ -117,7 +106,7 @@ impl Post {
         }
     }
 
-    /// Queues a keyword. The future completes when the keyword is recorded.
+    /// Completes when the keyword is recorded.
     pub(crate) fn record_keyword(
         &self,
         number: String,
@@ -135,7 +124,6 @@ impl Post {
         }
     }
 
-    /// Reports a receipt without a readable id or state.
     pub(crate) fn unreadable_receipt(&self) {
         ::metrics::counter!(metrics::RECEIPTS, "result" => "unreadable").increment(1);
         if self.problems.unreadable_receipt.is_due() {
@@ -146,7 +134,6 @@ impl Post {
         }
     }
 
-    /// Reports a keyword from a sender whose number is not in a known form.
     pub(crate) fn unknown_sender(&self, keyword: Keyword) {
         ::metrics::counter!(metrics::SMS_KEYWORDS, "keyword" => "unknown_sender").increment(1);
         if self.problems.unknown_sender.is_due() {
@@ -158,13 +145,11 @@ impl Post {
     }
 }
 
-/// Creates the bounded queue through which SMPP connections pass receipts to [`record`].
 pub(crate) fn channel() -> (mpsc::Sender<Receipt>, mpsc::Receiver<Receipt>) {
     mpsc::channel(QUEUE)
 }
 
-/// Records receipts until all senders of the queue are dropped. If a receipt arrives before its attempt is settled, the
-/// ledger keeps the receipt until then.
+/// If a receipt arrives before its attempt is settled, the ledger keeps the receipt until then.
 pub(crate) async fn record(context: Context, mut receipts: mpsc::Receiver<Receipt>) -> anyhow::Result<()> {
     let policy = RetryPolicy { schedule: context.config.delivery.retry_schedule.clone() };
     let mut batch = Vec::with_capacity(BATCH);

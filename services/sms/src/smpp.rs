@@ -1,5 +1,4 @@
-//! Providers of kind `smpp`: message centres that speak SMPP 3.4. Section numbers in comments refer to the
-//! specification of SMPP 3.4, issue 1.2.
+//! Providers of kind `smpp`. Section numbers in comments refer to the specification of SMPP 3.4, issue 1.2.
 
 mod dial;
 pub mod incoming;

@@ -1,5 +1,3 @@
-//! Providers of kind `twilio`: Twilio's Programmable Messaging API, or a compatible one.
-
 pub(crate) mod send;
 pub mod settings;
 

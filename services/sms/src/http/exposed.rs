@@ -21,7 +21,7 @@ const WORDS: [&str; 10] = [
 /// Words that count only if they are the whole name.
 const NAMES: [&str; 5] = ["key", "pass", "auth", "cookie", "sig"];
 
-/// Rejects settings if a value that `tidings provider list` would show seems to be a secret.
+/// Rejects a value that `tidings provider list` would show although it seems to be a secret.
 pub(super) fn check(settings: &Value) -> Result<(), Vec<Problem>> {
     let text = |member: &str| settings.get(member).and_then(Value::as_str).unwrap_or_default();
     let mut problems = Vec::new();

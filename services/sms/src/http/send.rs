@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `http`, and tests such providers.
-
 use std::time::Duration;
 
 use domain::content::SmsContent;
@@ -22,10 +20,8 @@ use crate::connections::{Connections, counted};
 
 /// Maximum length of a provider's message id or code, in bytes.
 const LONGEST_ID: usize = 200;
-/// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Provider kind `http`: an HTTP API that the settings describe.
 pub struct Http;
 
 impl ProviderKind for Http {

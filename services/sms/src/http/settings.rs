@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `http`.
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -34,24 +32,18 @@ const OUTCOMES: [(&str, Outcome); 6] = [
 /// Values with special characters, to check that a template stays valid whatever a message contains.
 const NASTY: Values<'_> = Values { to: "+4915112345678", text: "\"\\{to}&=%\n", from: "a\"b", id: "id" };
 
-/// Format of a provider's requests, and meaning of its responses.
 #[derive(Clone, Debug)]
 pub struct HttpSettings {
-    /// URL of the request.
     pub url: Template,
     pub method: Method,
-    /// Headers, including the secret ones.
     pub headers: HeaderMap,
     pub body: Option<Body>,
-    /// Default sender.
     pub from: Option<String>,
     /// HTTP statuses of an accepted message. If the list is empty, every 2xx status means that the message was accepted.
     pub success: Vec<u16>,
     /// JSON pointer to the provider's message id in a response.
     pub id_pointer: Option<String>,
-    /// JSON pointer to the provider's code in a response.
     pub code_pointer: Option<String>,
-    /// Outcome for each known code of the provider.
     pub codes: BTreeMap<String, Outcome>,
     /// Outcome of an answer with a success status and a code that `codes` lacks.
     pub other_codes: Outcome,
@@ -67,34 +59,26 @@ pub struct HttpSettings {
     pub(crate) secrets: Arc<Secrets>,
 }
 
-/// An answer with a success status whose code, if any, is not in `codes`.
 #[derive(Clone, Debug)]
 pub struct SuccessAnswer {
-    /// True if the body is JSON.
     pub is_json: bool,
-    /// True if the body has a code.
     pub has_code: bool,
-    /// The provider's id of the message.
     pub provider_id: Option<String>,
 }
 
-/// Body of a request.
 #[derive(Clone, Debug)]
 pub struct Body {
     pub media: Media,
     pub template: Template,
 }
 
-/// Media type of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Media {
     Json,
-    /// An HTML form.
     Form,
 }
 
 impl Media {
-    /// Name of the media type.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -120,10 +104,7 @@ impl HttpSettings {
         self.codes.values().any(leaves_open)
     }
 
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings. No problem contains a secret.
+    /// Parses settings in the format of `tidings provider set`. The error lists every problem, without secrets.
     pub fn parse(settings: &Value) -> Result<HttpSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let secrets = secrets(&mut reader);
@@ -173,8 +154,8 @@ impl HttpSettings {
         reader.finish(settings)
     }
 
-    /// Returns the outcome of an answer with a success status whose code, if any, is not in `codes`. An answer that is not in the
-    /// form of the settings never counts as success: a proxy may have answered with a login page.
+    /// Rates a success status. An answer that is not in the form of the settings never counts as success: a proxy may have answered with a
+    /// login page.
     #[must_use]
     pub fn of_success(&self, answer: &SuccessAnswer) -> Outcome {
         let sent = || Outcome::Sent { provider_id: answer.provider_id.clone() };
@@ -203,15 +184,13 @@ impl HttpSettings {
         if is_accepted { sent() } else { Outcome::Unknown }
     }
 
-    /// Returns true if a status means that the message was accepted.
     #[must_use]
     pub fn is_success(&self, status: u16) -> bool {
         if self.success.is_empty() { (200..300).contains(&status) } else { self.success.contains(&status) }
     }
 }
 
-/// Reads the URL. Its host must not contain placeholders, so that no value of a message can change which host is
-/// called.
+/// Reads the URL, whose host must not contain placeholders, so that no value of a message can change which host is called.
 fn url(reader: &mut SettingsReader, secrets: &Arc<Secrets>) -> Option<Template> {
     let text = reader.required("url")?;
     let template = Template::new(text.as_str(), secrets);
@@ -354,7 +333,6 @@ fn pointer(reader: &mut SettingsReader, member: &str) -> Option<String> {
     Some(text)
 }
 
-/// Replaces `Sent` with `sent`, which has the provider's id.
 fn as_sent(outcome: &Outcome, sent: impl FnOnce() -> Outcome) -> Outcome {
     if matches!(outcome, Outcome::Sent { .. }) { sent() } else { outcome.clone() }
 }

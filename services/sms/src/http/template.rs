@@ -1,12 +1,9 @@
-//! Templates with placeholders for the message's values and for secrets.
-
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-/// Values that replace the placeholders of a template.
 #[derive(Clone, Copy)]
 pub(crate) struct Values<'a> {
     pub(crate) to: &'a str,
@@ -20,7 +17,6 @@ pub(crate) type Encoding = fn(&str) -> String;
 
 const PLACES: [&str; 4] = ["{to}", "{text}", "{from}", "{id}"];
 
-/// Prefix of placeholders for secrets.
 const SECRET: &str = "{secret:";
 
 /// A text with the placeholders `{to}`, `{text}`, `{from}`, `{id}` for values and `{secret:NAME}` for secrets.
@@ -30,7 +26,6 @@ pub struct Template {
     secrets: Arc<Secrets>,
 }
 
-/// Secrets of a provider by name.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets(BTreeMap<String, SecretString>);
 
@@ -39,14 +34,13 @@ impl Template {
         Template { text: text.into(), secrets: Arc::clone(secrets) }
     }
 
-    /// Names of the secrets that the text uses but the settings do not contain.
+    /// Secrets that the text uses but the settings do not contain.
     pub(crate) fn missing(&self) -> Vec<&str> {
         let named = self.text.split(SECRET).skip(1).filter_map(|after| after.split_once('}'));
         named.map(|(name, _)| name).filter(|name| !self.secrets.0.contains_key(*name)).collect()
     }
 
-    /// Replaces the placeholders with escaped values and secrets. Placeholders inside values are not replaced. Unknown
-    /// placeholders stay unchanged.
+    /// Replaces the placeholders, but not those inside values. Unknown placeholders stay unchanged.
     pub(crate) fn render(&self, values: Values<'_>, encode: Encoding) -> String {
         let mut out = String::with_capacity(self.text.len() + values.text.len());
         let mut rest = self.text.as_str();
@@ -79,7 +73,6 @@ impl Template {
         self.secrets.0.get(name).map(|secret| (secret.expose_secret(), after))
     }
 
-    /// Returns true if the text has this placeholder.
     pub(crate) fn has(&self, place: &str) -> bool {
         self.text.contains(place)
     }
@@ -121,7 +114,6 @@ pub(crate) fn in_json(value: &str) -> String {
     quoted.get(1..quoted.len() - 1).unwrap_or_default().to_owned()
 }
 
-/// Escapes a value for `application/x-www-form-urlencoded`.
 pub(crate) fn in_form(value: &str) -> String {
     url::form_urlencoded::byte_serialize(value.as_bytes()).collect()
 }

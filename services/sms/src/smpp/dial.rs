@@ -1,5 +1,3 @@
-//! Connecting to a message centre: name resolution, TCP, TLS.
-
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,19 +15,15 @@ use worker::outbound::ForbiddenHost;
 
 use super::settings::SmppSettings;
 
-/// Time limit for connecting to one address. It leaves time for the next address if one does not respond.
+/// Time limit that leaves time for the next address if one does not respond.
 const CONNECT_LIMIT: Duration = Duration::from_secs(4);
 
-/// A connection, encrypted or not.
 pub(super) trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Connection for S {}
 
-/// Connects to the message centre.
-///
-/// # Errors
-/// Returns the answer that every waiting submission gets. The answer pauses the provider if the configuration forbids
-/// the connection; otherwise the submission is retried.
+/// Fails with the answer that every waiting submission gets: it pauses the provider if the configuration forbids the connection, otherwise
+/// it is a retry.
 pub(super) async fn dial(outbound: Outbound, settings: &SmppSettings) -> Result<Box<dyn Connection>, Answer> {
     if !settings.tls && !outbound.allows_private() {
         let message = "the password and every message would be sent unencrypted: set security to tls, or allow \

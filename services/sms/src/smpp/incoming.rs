@@ -37,7 +37,6 @@ pub struct IncomingMessage {
 }
 
 impl IncomingMessage {
-    /// Reads the body of a deliver_sm.
     #[must_use]
     pub fn of_deliver_sm(body: &[u8]) -> IncomingMessage {
         let mut fields = Fields::of(body);
@@ -55,7 +54,6 @@ impl IncomingMessage {
         message.with_parameters(fields)
     }
 
-    /// Reads the body of a data_sm.
     #[must_use]
     pub fn of_data_sm(body: &[u8]) -> IncomingMessage {
         let mut fields = Fields::of(body);

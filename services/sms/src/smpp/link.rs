@@ -1,5 +1,3 @@
-//! One bound SMPP connection, with its submissions, responses, receipts and enquire_link.
-
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::time::Duration;
@@ -26,18 +24,14 @@ use super::settings::SmppSettings;
 use super::status;
 use crate::recorder::{Post, RecordResult};
 
-/// Time limit for writing a PDU.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// Time limit for the answer to an unbind.
 const UNBIND_LIMIT: Duration = Duration::from_secs(2);
 const TICK: Duration = Duration::from_millis(250);
-/// Maximum number of receipts and keywords that are recorded at the same time. Further ones are refused; the message
-/// centre sends them again later.
+/// Limit of concurrent recordings. Further receipts and keywords are refused; the message centre sends them again later.
 const MOST_RECORDINGS: usize = 256;
 /// Largest sequence number (section 5.1.4). The number after it is 1.
 const LAST_SEQUENCE: u32 = 0x7fff_ffff;
 
-/// Request to write one submit_sm to the connection.
 pub(super) struct SubmitRequest {
     pub(super) submission: SubmitSm,
     /// Receives `Ok` right before the submission is written, or an answer with the reason why it is not written.
@@ -45,21 +39,16 @@ pub(super) struct SubmitRequest {
     pub(super) reply: oneshot::Sender<Reply>,
 }
 
-/// `Ok` if the submission is being written, otherwise an answer with the reason why it is not.
 pub(super) type WriteResult = Result<(), Answer>;
 
-/// Response of a message centre to a submission.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u32,
     pub(crate) message_id: Option<String>,
 }
 
-/// Reason why a connection ended.
 pub(super) enum End {
-    /// The session was dropped, so no submissions follow.
     Done,
-    /// The connection broke; holds the cause.
     Broken(String),
 }
 
@@ -72,7 +61,6 @@ struct Unacknowledged {
 
 type Recording = Pin<Box<dyn Future<Output = (Unacknowledged, RecordResult)> + Send>>;
 
-/// A bound connection.
 pub(super) struct Link<'a> {
     framed: Framed<Box<dyn Connection>, PduCodec>,
     settings: &'a SmppSettings,
@@ -81,9 +69,7 @@ pub(super) struct Link<'a> {
     waiting: HashMap<u32, oneshot::Sender<Reply>>,
     recordings: FuturesUnordered<Recording>,
     heard: Instant,
-    /// Sequence number of an unanswered enquire_link.
     enquiry: Option<u32>,
-    /// True if at least one message was submitted.
     pub(super) was_used: bool,
 }
 
@@ -127,7 +113,6 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Submits the requested messages until the session is dropped or the connection ends.
     pub(super) async fn serve(&mut self, requests: &mut mpsc::Receiver<SubmitRequest>) -> End {
         match self.exchange(requests).await {
             Ok(()) => {
@@ -232,8 +217,8 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Handles a message. A receipt with a final state and a keyword are acknowledged only after they are recorded, so that
-    /// the message centre repeats them if recording fails. Any other message is acknowledged at once.
+    /// Acknowledges a receipt with a final state, or a keyword, only after it is recorded, so that the message centre repeats it if
+    /// recording fails. Any other message is acknowledged at once.
     async fn receive(&mut self, request: Unacknowledged, message: &IncomingMessage) -> Result<(), String> {
         let recording = if DeliveryReceipt::is_receipt(message) {
             self.record_receipt(message)
@@ -260,7 +245,6 @@ impl<'a> Link<'a> {
         Some(self.post.record(receipt, self.settings.receipt_ids, answer).boxed())
     }
 
-    /// Returns None if the message is no keyword, or if its sender has no number.
     fn record_keyword(&self, message: &IncomingMessage) -> Option<BoxFuture<'static, RecordResult>> {
         if message.kind() != 0 {
             return None;
@@ -306,7 +290,6 @@ impl<'a> Link<'a> {
         }
     }
 
-    /// Unbinds and waits for the response.
     pub(super) async fn unbind(&mut self) -> Result<(), String> {
         let sequence = self.request(Pdu::Unbind).await?;
         loop {

@@ -1,4 +1,4 @@
-//! PDUs of a message centre (section 3.2), divided into header and body. The header decides, whatever the body contains.
+//! PDUs (section 3.2). The header decides, whatever the body contains.
 
 use std::io;
 
@@ -11,7 +11,6 @@ use tokio_util::codec::{Decoder, Encoder};
 const LONGEST: usize = 72 * 1024;
 const HEADER: usize = 16;
 
-/// A received PDU with an unread body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedPdu {
     pub id: CommandId,
@@ -69,7 +68,6 @@ impl<'a> Fields<'a> {
         Fields(body)
     }
 
-    /// Returns None if the body has ended.
     pub(super) fn octet(&mut self) -> Option<u8> {
         self.0.try_get_u8().ok()
     }
@@ -96,7 +94,6 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// Removes control characters, such as the terminator of a C-octet string, and spaces around the text.
 pub(super) fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).collect::<String>().trim().to_owned()
 }

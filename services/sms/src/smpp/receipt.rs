@@ -5,11 +5,9 @@ use domain::{Answer, Outcome};
 
 use super::incoming::{IncomingMessage, of_utf16};
 
-/// Type of a receipt, in esm_class.
 const RECEIPT: u8 = 0x04;
 /// Maximum length of a message id in bytes.
 const LONGEST_ID: usize = 64;
-/// Other names of states, which some message centres write in full.
 const ALIASES: [(&str, &str); 8] = [
     ("DELIVERED", "DELIVRD"),
     ("UNDELIVERED", "UNDELIV"),
@@ -21,14 +19,11 @@ const ALIASES: [(&str, &str); 8] = [
     ("EXPIRD", "EXPIRED"),
 ];
 
-/// State of a message, as a receipt reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The message arrived.
     Delivered,
     /// The message is in transit, or its state is unknown.
     Pending,
-    /// The message will not arrive.
     Lost,
 }
 
@@ -47,14 +42,10 @@ pub const TABLE: &[(u8, &str, State)] = &[
     (9, "SKIPPED", State::Lost),
 ];
 
-/// Receipt of a message centre.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryReceipt {
-    /// Message centre's id of the message.
     pub message_id: String,
-    /// Name of the state.
     pub state: &'static str,
-    /// Error code of the network, if any.
     pub error: Option<String>,
     /// The last four digits of the numbers in the receipt.
     pub number_ends: Vec<String>,
@@ -70,7 +61,6 @@ impl DeliveryReceipt {
         message.kind() == RECEIPT || message.kind() == 0 && has_parameters
     }
 
-    /// Reads the receipt in a message. Returns None if the message is not a receipt or cannot be parsed.
     #[must_use]
     pub fn read(message: &IncomingMessage) -> Option<DeliveryReceipt> {
         if !DeliveryReceipt::is_receipt(message) {
@@ -101,7 +91,7 @@ impl DeliveryReceipt {
         })
     }
 
-    /// Answer for the delivery. None if the message is still in transit or its state is unknown.
+    /// None if the message is still in transit or its state is unknown.
     #[must_use]
     pub fn answer(&self) -> Option<Answer> {
         let outcome = match self.meaning {

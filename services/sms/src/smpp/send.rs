@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `smpp`, and tests such providers.
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,10 +20,8 @@ use crate::recorder::Post;
 /// Pause before a refused part is submitted again in the same attempt. If the first part is refused, the attempt ends
 /// instead.
 const PART_PAUSE: Duration = Duration::from_millis(500);
-/// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Provider kind `smpp`: a message centre that speaks SMPP 3.4.
 pub struct Smpp;
 
 impl ProviderKind for Smpp {
@@ -70,8 +66,7 @@ impl ProviderKind for Smpp {
     }
 }
 
-/// Binds the session of a provider, or keeps it bound, so that receipts arrive. Does nothing if the settings request no
-/// receipts.
+/// Binds the session of a provider, or keeps it bound, so that receipts arrive.
 pub(crate) fn listen(connections: &Connections, provider: &Provider) -> Result<(), Answer> {
     let settings = SmppSettings::parse(&provider.settings).map_err(|problems| unusable(&problems))?;
     if settings.receipts {
@@ -85,7 +80,6 @@ fn session(connections: &Connections, provider: &Provider, settings: &SmppSettin
     connections.sessions.of(provider, settings, post)
 }
 
-/// Splits a text into segments, encoded in an alphabet that the settings allow.
 fn segmented<'a>(settings: &SmppSettings, text: &'a str) -> SegmentedText<'a> {
     match settings.alphabets {
         Alphabets::Both => SegmentedText::of(text),
@@ -132,7 +126,6 @@ async fn send(
     Answer::new(Outcome::Sent { provider_id }, status::name(0), String::new())
 }
 
-/// Submits one part and waits for the response.
 async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     let begun_by = end.min(Instant::now() + limits.connecting);
     let reply = match session.submit(part, begun_by).await {
@@ -154,8 +147,6 @@ async fn submit(session: &Session, limits: Limits, part: SubmitSm, end: Instant)
     }
 }
 
-/// Submits any part but the first. If the message centre refuses it temporarily, submits it again until the time limit
-/// `end`.
 async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm, end: Instant) -> Answer {
     loop {
         let answer = submit(session, limits, part.clone(), end).await;
@@ -167,7 +158,6 @@ async fn submit_until_accepted(session: &Session, limits: Limits, part: SubmitSm
     }
 }
 
-/// Returns the answer for a message whose first `index` parts were accepted and whose next part was not.
 fn incomplete(answer: Answer, index: usize, total: usize) -> Answer {
     let outcome = match answer.outcome {
         Outcome::Unknown => Outcome::Unknown,

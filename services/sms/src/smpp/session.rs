@@ -1,5 +1,4 @@
-//! Session with a message centre. It has one connection at a time. If connecting fails, it retries with exponential
-//! backoff.
+//! Session with a message centre, on one connection at a time. Connecting is retried with exponential backoff.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +14,7 @@ use super::link::{End, Link, Reply, SubmitRequest};
 use super::settings::SmppSettings;
 use crate::recorder::Post;
 
-/// Pause before the session connects again after the first failure.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// Maximum pause before the session connects again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Age from which a connection counts as stable. If a stable connection is lost, the session connects again at once.
 const STEADY: Duration = Duration::from_secs(5);
@@ -33,7 +30,6 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Starts a session, which binds at once.
     pub(crate) fn start(
         settings: SmppSettings,
         outbound: Outbound,
@@ -55,8 +51,7 @@ impl Session {
         &self.settings
     }
 
-    /// Submits one part of a message, and returns a oneshot receiver for the response. If writing has not started by
-    /// `begun_by`, returns an error and never writes the part.
+    /// Submits one part of a message. If writing has not started by `begun_by`, returns an error and never writes the part.
     pub(crate) async fn submit(
         &self,
         submission: rusmpp::pdus::SubmitSm,
@@ -88,12 +83,10 @@ impl Session {
         Ok(answer)
     }
 
-    /// Resets the idle time, so that the session stays bound.
     pub(crate) fn keep(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Time since the last submission or [`keep`](Self::keep).
     pub(crate) fn idle(&self) -> Duration {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).elapsed()
     }
@@ -107,7 +100,6 @@ fn lost() -> SubmissionFailure {
     ))
 }
 
-/// Task that keeps a session bound.
 struct SessionTask {
     settings: Arc<SmppSettings>,
     outbound: Outbound,
@@ -116,7 +108,6 @@ struct SessionTask {
 }
 
 impl SessionTask {
-    /// Keeps the session bound until the [`Session`] is dropped.
     async fn keep(self, mut requests: mpsc::Receiver<SubmitRequest>) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -151,8 +142,7 @@ impl SessionTask {
     }
 }
 
-/// Answers every submission with `refusal` until the time `until`, when the session connects again. Returns None if the
-/// [`Session`] is dropped.
+/// Answers every submission with `refusal` until the session connects again. Returns None if the [`Session`] is dropped.
 async fn refuse_until(
     until: Instant,
     refusal: &Answer,
@@ -169,7 +159,6 @@ async fn refuse_until(
     }
 }
 
-/// Tests a provider: connects, binds and unbinds, without sending a message.
 pub(crate) async fn check(
     settings: &SmppSettings,
     outbound: Outbound,

@@ -1,5 +1,3 @@
-//! SMPP sessions of all providers.
-
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,10 +11,8 @@ use super::settings::SmppSettings;
 use crate::limits::Limits;
 use crate::recorder::Post;
 
-/// App and identifier of a provider.
 type Key = (AppId, String);
 
-/// SMPP sessions: one per provider in use, with its current settings.
 pub(crate) struct Sessions {
     outbound: Outbound,
     limits: Limits,
@@ -46,7 +42,6 @@ impl Sessions {
         session
     }
 
-    /// Ends sessions that have been idle for `Limits::idle`. The future never completes; the caller drops it.
     pub(crate) async fn reap(&self) -> std::convert::Infallible {
         let mut ticks = interval(self.limits.idle / 4);
         loop {

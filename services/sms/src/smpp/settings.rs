@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `smpp`.
-
 use std::time::Duration;
 
 use domain::Problem;
@@ -20,23 +18,17 @@ const LONGEST_PASSWORD: usize = 8;
 /// Maximum length of system_type in octets, without its terminator (section 5.2.3).
 const LONGEST_SYSTEM_TYPE: usize = 12;
 
-/// Address of a message centre, login and message format.
 #[derive(Clone, Debug)]
 pub struct SmppSettings {
-    /// DNS name or IP address.
     pub host: String,
     pub port: u16,
     /// True for TLS from the first byte; false for an unencrypted connection.
     pub tls: bool,
     /// Trusted certificate authorities. If there are none, the authorities of the system are trusted.
     pub authorities: Vec<CertificateDer<'static>>,
-    /// system_id of the bind.
     pub system_id: String,
-    /// Password of the bind.
     pub password: SecretString,
-    /// system_type of the bind; may be empty.
     pub system_type: String,
-    /// Default sender.
     pub from: String,
     /// Maximum number of submissions that wait for a response.
     pub window: usize,
@@ -44,17 +36,13 @@ pub struct SmppSettings {
     pub enquire_link: Duration,
     pub alphabets: Alphabets,
     pub concatenation: Concatenation,
-    /// True if receipts are requested.
     pub receipts: bool,
-    /// Notation of the ids in receipts.
     pub receipt_ids: IdNotation,
     /// Calling code of senders whose numbers have none.
     pub country_code: Option<String>,
-    /// Keywords in addition to the usual ones.
     pub keywords: AddedKeywords,
 }
 
-/// Alphabets in which texts are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabets {
     /// GSM 7-bit if it has all characters of the text, otherwise UCS-2.
@@ -63,7 +51,6 @@ pub enum Alphabets {
     Ucs2,
 }
 
-/// Format of long texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concatenation {
     /// Split into parts, each numbered by a user data header (3GPP TS 23.040, section 9.2.3.24.1).
@@ -73,10 +60,7 @@ pub enum Concatenation {
 }
 
 impl SmppSettings {
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings. No problem contains a secret.
+    /// Parses settings in the format of `tidings provider set`. The error lists every problem, without secrets.
     pub fn parse(settings: &Value) -> Result<SmppSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let host = reader.host("host");

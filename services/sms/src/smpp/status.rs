@@ -57,7 +57,6 @@ pub const TABLE: &[(u32, &str, Outcome)] = &[
     (0xff, "ESME_RUNKNOWNERR", Outcome::RETRY),
 ];
 
-/// Statuses that reject the sender's address.
 const SENDER: [&str; 3] = ["ESME_RINVSRCADR", "ESME_RINVSRCTON", "ESME_RINVSRCNPI"];
 
 /// Returns the outcome of a status. A status that is not in the table, such as a vendor-specific one, counts as
@@ -77,7 +76,7 @@ pub fn outcome_of_bind(status: u32) -> Outcome {
     }
 }
 
-/// Returns the name of a status, or its value in hexadecimal if the specification defines no name.
+/// Name, or the value in hexadecimal if the specification defines no name.
 #[must_use]
 pub fn name(status: u32) -> String {
     match TABLE.iter().find(|(known, ..)| *known == status) {
@@ -87,7 +86,6 @@ pub fn name(status: u32) -> String {
     }
 }
 
-/// Returns true if the status with this name rejects the sender's address.
 #[must_use]
 pub fn is_about_sender(name: &str) -> bool {
     SENDER.contains(&name)

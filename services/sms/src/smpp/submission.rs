@@ -20,8 +20,8 @@ const DEFAULT_ALPHABET: u8 = 0x00;
 /// Value of data_coding for UCS-2.
 const UCS2: u8 = 0x08;
 
-/// Encodes the parts of a message in order. Only the last part requests a receipt, which counts for the whole message.
-/// Returns None if an address or a text does not fit its field.
+/// Encodes the parts in order. Only the last part requests a receipt, which counts for the whole message. Returns None if an address or a
+/// text does not fit its field.
 pub(crate) fn parts(
     settings: &SmppSettings,
     call: &Call<'_>,
@@ -59,7 +59,6 @@ pub(crate) fn parts(
     Some(parts)
 }
 
-/// Builds a submit_sm without its text. Returns None if an address does not fit its field.
 fn envelope(from: &str, to: &str, expires_at: Option<Timestamp>, alphabet: Alphabet) -> Option<SubmitSm> {
     let (source_ton, source_npi, source) = address(from)?;
     let (dest_ton, dest_npi, destination) = address(to)?;

@@ -1,5 +1,3 @@
-//! Sends messages through providers of kind `twilio`, and tests such providers.
-
 use std::time::Duration;
 
 use domain::content::SmsContent;
@@ -26,10 +24,8 @@ const VERSION: &str = "2010-04-01";
 const LONGEST_VALIDITY: u64 = 14_400;
 const VALIDITY: &str = "ValidityPeriod";
 const NO_BASE: &str = "settings.baseUrl cannot be extended with a path";
-/// Time limit of a probe.
 const PROBE_LIMIT: Duration = Duration::from_secs(20);
 
-/// Provider kind `twilio`: an account at Twilio or at a compatible service.
 pub struct Twilio;
 
 impl ProviderKind for Twilio {
@@ -60,7 +56,6 @@ impl ProviderKind for Twilio {
         counted(answer, &SegmentedText::of(&content.text))
     }
 
-    /// Checks the credential by reading the account.
     async fn probe(settings: &TwilioSettings, probe: &Probe<'_>) -> Result<String, Answer> {
         let account = format!("{}.json", settings.account_sid);
         let url = with_path(&settings.base_url, &[VERSION, "Accounts", &account])
@@ -134,7 +129,6 @@ fn extras(call: &Call<'_>) -> Result<Vec<(String, String)>, String> {
     Ok(extras)
 }
 
-/// Returns the status callback URL of the attempt; None if `public_url` is invalid.
 fn callback(public_url: &str, call: &Call<'_>) -> Option<Url> {
     let app = call.app.to_string();
     let delivery = call.job.delivery_id.to_string();

@@ -1,5 +1,3 @@
-//! Settings of a provider of kind `twilio`.
-
 use domain::Problem;
 use domain::settings::SettingsReader;
 use domain::sms::keyword::AddedKeywords;
@@ -9,10 +7,8 @@ use serde_json::Value;
 
 use crate::settings::sender as number;
 
-/// Origin of Twilio's API.
 const BASE_URL: &str = "https://api.twilio.com";
 
-/// Twilio account, login and sender.
 #[derive(Clone, Debug)]
 pub struct TwilioSettings {
     pub account_sid: String,
@@ -20,20 +16,15 @@ pub struct TwilioSettings {
     /// Token with which Twilio signs status callbacks.
     pub auth_token: Option<SecretString>,
     pub sender: TwilioSender,
-    /// Origin of the API.
     pub base_url: Url,
 }
 
-/// Login of an account.
 #[derive(Clone, Debug)]
 pub enum Login {
-    /// Token of the account.
     Account(SecretString),
-    /// API key with its secret.
     Key(String, SecretString),
 }
 
-/// Sender of messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TwilioSender {
     /// A number, short code or name.
@@ -43,10 +34,7 @@ pub enum TwilioSender {
 }
 
 impl TwilioSettings {
-    /// Parses settings in the format of `tidings provider set`.
-    ///
-    /// # Errors
-    /// Returns all problems of the settings. No problem contains a secret.
+    /// Parses settings in the format of `tidings provider set`. The error lists every problem, without secrets.
     pub fn parse(settings: &Value) -> Result<TwilioSettings, Vec<Problem>> {
         let mut reader = SettingsReader::open(settings)?;
         let account_sid = reader.required("accountSid");
@@ -106,7 +94,7 @@ fn sid(reader: &mut SettingsReader, member: &str, prefix: &str) -> Option<String
     as_sid(reader, member, prefix, text)
 }
 
-/// Returns `text` if it is a Twilio SID: `prefix` and 32 hex digits. Otherwise reports a problem with `member`.
+/// Accepts `prefix` and 32 hex digits. Otherwise reports a problem with `member`.
 fn as_sid(reader: &mut SettingsReader, member: &str, prefix: &str, text: Option<String>) -> Option<String> {
     let text = text?;
     let is_sid = text
