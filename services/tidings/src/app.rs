@@ -1,5 +1,3 @@
-//! `tidings app`: apps, their credentials and their switches.
-
 mod link_key;
 mod set;
 mod signing_key;
@@ -119,7 +117,6 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&report, text))
 }
 
-/// Describes in one line which credentials callers of the app need.
 fn requirement(access: PublicAccess) -> &'static str {
     match access {
         PublicAccess::Closed => {

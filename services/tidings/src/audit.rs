@@ -1,5 +1,3 @@
-//! `tidings audit`: reads the audit log.
-
 use clap::Subcommand;
 use domain::Timestamp;
 use operations::audit;

@@ -1,5 +1,3 @@
-//! Command line of the `tidings` program.
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -79,8 +77,7 @@ pub(crate) enum Tool {
 }
 
 impl Cli {
-    /// Runs the command and returns its exit code. A service creates its own runtime; `with_runtime` runs the other
-    /// commands.
+    /// A service creates its own runtime; `with_runtime` runs the other commands.
     pub(crate) fn run(self, with_runtime: impl FnOnce(Tool) -> ExitCode) -> ExitCode {
         match self.command {
             Command::Run(arguments) => run::run(&arguments),
@@ -91,7 +88,6 @@ impl Cli {
 }
 
 impl Tool {
-    /// Runs the command, prints its report when it is done, and returns the exit code.
     pub(crate) async fn run(self) -> anyhow::Result<u8> {
         let text = match self {
             #[cfg(feature = "development")]

@@ -1,5 +1,3 @@
-//! Arguments of the commands that compare inboxes with a replay of the log.
-
 use crate::control_plane::{ConnectedInstallation, Installation};
 
 /// Installation whose inboxes are compared, and output options.
@@ -16,12 +14,10 @@ pub(crate) struct Comparison {
 }
 
 impl Comparison {
-    /// Maximum number of differing users to list.
     pub(crate) fn most(&self) -> usize {
         usize::from(self.show)
     }
 
-    /// Opens the installation.
     pub(crate) async fn open(&self) -> anyhow::Result<ConnectedInstallation> {
         self.installation.open_with_log().await
     }

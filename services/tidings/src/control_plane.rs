@@ -1,5 +1,3 @@
-//! Connects the commands to an installation: to its database and event log. Also reads the master key.
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use crate::data_directory;
 use crate::dev_file::DevFile;
 use crate::refused::{self, InvalidInput, OrMissing as _};
 
-/// Time limit for connecting to a server. It is shorter than the limit of services, because an operator waits at a terminal.
+/// Shorter than the limit of services, because an operator waits at a terminal.
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 
 /// Arguments that select an installation.
@@ -35,8 +33,7 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
-    /// Returns the configuration from the arguments, the environment and a running `tidings up`. The boolean is true if
-    /// a running `tidings up` supplied the servers and the master key.
+    /// Returns true as well if a running `tidings up` supplied the servers and the master key.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
         let default = Path::new(data_directory::DEFAULT);
@@ -71,7 +68,6 @@ impl Installation {
         Ok((config, running.is_some()))
     }
 
-    /// Connects to the database and the event log, and checks that they belong together.
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {
         let (config, _) = self.configuration()?;
         let (store, log) = tokio::try_join!(
@@ -85,7 +81,6 @@ impl Installation {
         Ok(ConnectedInstallation { database, log, partitions })
     }
 
-    /// Connects to the database only.
     pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
         let (config, running) = self.configuration()?;
         let store = connections::store(&config, CONNECTED_WITHIN).await.with_context(|| {
@@ -104,10 +99,8 @@ impl Installation {
 
 /// A database and an event log that belong together.
 pub(crate) struct ConnectedInstallation {
-    /// Connection settings of the database.
     pub(crate) database: Settings,
     pub(crate) log: EventLog,
-    /// Number of inbox partitions.
     pub(crate) partitions: u32,
 }
 
@@ -120,7 +113,6 @@ pub(crate) struct Backup {
 }
 
 impl Backup {
-    /// Connects to the restored backup. Returns None if the option is not given.
     pub(crate) async fn open(&self) -> anyhow::Result<Option<Store>> {
         let Some(url) = &self.backup else { return Ok(None) };
         let opened = Shadow::open_backup(url.expose()).await;
@@ -128,26 +120,21 @@ impl Backup {
     }
 }
 
-/// Access of the commands that change apps, providers, templates and webhooks.
 pub(crate) struct ControlPlane {
     pub(crate) store: Store,
     pub(crate) operations: Operations,
-    /// The operator who runs the command.
     pub(crate) caller: Caller,
-    /// Hosts that the command may call.
     pub(crate) outbound: Outbound,
     security: Security,
 }
 
 impl ControlPlane {
-    /// Reads an app by its name or id.
     pub(crate) async fn app(&self, name_or_id: &str) -> anyhow::Result<App> {
         apps::find(&self.operations, &self.caller, name_or_id)
             .await
             .or_missing(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
     }
 
-    /// Returns the id of the app to which a listing is limited, or None if no app is named.
     pub(crate) async fn app_id(&self, name_or_id: Option<&str>) -> anyhow::Result<Option<AppId>> {
         match name_or_id {
             Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),
@@ -155,21 +142,20 @@ impl ControlPlane {
         }
     }
 
-    /// Returns the configured master key. Fails if secrets of this database were sealed with another key.
+    /// Fails if secrets of this database were sealed with another key.
     pub(crate) async fn master_key(&self) -> anyhow::Result<MasterKey> {
         let master_key = self.configured_key()?;
         foreign::refuse(&self.store, &master_key, &self.security).await?;
         Ok(master_key)
     }
 
-    /// Returns the configured master key without comparing it with the database.
+    /// Does not compare the key with the database.
     pub(crate) fn configured_key(&self) -> anyhow::Result<MasterKey> {
         MasterKey::configured(&self.security).map_err(refused::from_secrets)
     }
 }
 
-/// Returns the operator who runs the command: the account that called sudo; if sudo was not used, the account of the session, or
-/// else the account of the process.
+/// Returns the account that called sudo; if sudo was not used, the account of the session, or else the account of the process.
 pub(crate) fn caller() -> Caller {
     let named = ["SUDO_USER", "USER", "LOGNAME"].iter().find_map(|name| {
         let account = std::env::var(name).ok()?;
@@ -178,8 +164,7 @@ pub(crate) fn caller() -> Caller {
     Caller::of_command(named.unwrap_or_else(account))
 }
 
-/// Returns the account name of this process, or `uid:` and the user id if the account has no name, as in most
-/// containers.
+/// Returns `uid:` and the user id if the account has no name, as in most containers.
 fn account() -> String {
     let number = rustix::process::getuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").unwrap_or_default();

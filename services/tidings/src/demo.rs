@@ -1,5 +1,3 @@
-//! `tidings demo`: a demo app and stand-ins for its providers, for services that run elsewhere.
-
 use std::path::PathBuf;
 
 use anyhow::Context as _;

@@ -11,7 +11,7 @@ use crate::private_file;
 
 const NAME: &str = "dev.json";
 
-/// Addresses and credentials of a running `tidings up`. The file exists only while `tidings up` is ready.
+/// The file exists only while `tidings up` is ready.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DevFile {
@@ -21,11 +21,9 @@ pub(crate) struct DevFile {
     #[serde(default)]
     pub(crate) shop: String,
     pub(crate) metrics: String,
-    /// Base URL of the outbox.
     pub(crate) outbox: String,
     /// Origin of the stand-in for the browsers' push service.
     pub(crate) push_service: String,
-    /// Id of the demo app.
     pub(crate) app_id: String,
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
@@ -36,13 +34,13 @@ pub(crate) struct DevFile {
 }
 
 impl DevFile {
-    /// Writes the file into `directory` atomically.
+    /// Writes the file atomically.
     #[cfg(feature = "development")]
     pub(crate) fn write(&self, directory: &Path) -> anyhow::Result<()> {
         private_file::write(&directory.join(NAME), &serde_json::to_string_pretty(self)?)
     }
 
-    /// Reads the file in `directory`. Returns None if the file does not exist; then no `tidings up` is ready.
+    /// Returns None if no `tidings up` is ready.
     pub(crate) fn read(directory: &Path) -> anyhow::Result<Option<DevFile>> {
         let path = directory.join(NAME);
         let text = match std::fs::read_to_string(&path) {
@@ -54,7 +52,6 @@ impl DevFile {
         file.map(Some).with_context(|| format!("{} is not a file of `tidings up`", path.display()))
     }
 
-    /// Removes the file from `directory`, if it exists.
     #[cfg(feature = "development")]
     pub(crate) fn remove(directory: &Path) -> anyhow::Result<()> {
         let path = directory.join(NAME);

@@ -1,5 +1,3 @@
-//! Differences between inboxes and their replays, as text and as JSON.
-
 use std::fmt::Write;
 
 use domain::ItemId;
@@ -7,7 +5,6 @@ use domain::inbox::Counts;
 use serde_json::{Value, json};
 use store::recovery::shadow::{ChangedItem, Comparison, Difference, Items};
 
-/// Renders differences as JSON.
 pub(crate) fn as_json(shown: &[Difference]) -> Value {
     let counts = |Counts { total, unread, unseen, hidden }: &Counts| json!({"total": total, "unread": unread, "unseen": unseen, "hidden": hidden});
     let ids = |items: &Items<_>| json!({"count": items.count, "first": items.first});
@@ -36,7 +33,6 @@ pub(crate) fn as_json(shown: &[Difference]) -> Value {
         .collect()
 }
 
-/// Renders differences as text, with one line per listed user.
 pub(crate) fn describe(comparison: &Comparison) -> String {
     let mut text = String::new();
     for difference in &comparison.shown {
@@ -75,7 +71,6 @@ pub(crate) fn describe(comparison: &Comparison) -> String {
     text
 }
 
-/// Lists the first items, and appends the number of remaining items.
 fn named<T>(items: &Items<T>, name: impl Fn(&T) -> String) -> String {
     let names = items.first.iter().map(name).collect::<Vec<_>>().join(", ");
     match items.count - items.first.len() as u64 {

@@ -1,5 +1,3 @@
-//! Reads a JSON document from a file or from standard input.
-
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -9,7 +7,7 @@ use serde_json::Value;
 
 use crate::refused::InvalidInput;
 
-/// Maximum size of a document, in bytes.
+/// Maximum size, in bytes.
 const LONGEST: u64 = 1024 * 1024;
 
 /// Source of a JSON document: a file or standard input.
@@ -21,7 +19,6 @@ pub(crate) struct DocumentSource {
 }
 
 impl DocumentSource {
-    /// Name of the source in messages.
     pub(crate) fn name(&self) -> String {
         match self.path() {
             Some(path) => path.display().to_string(),
@@ -29,7 +26,6 @@ impl DocumentSource {
         }
     }
 
-    /// Reads the JSON document, of at most [`LONGEST`] bytes.
     pub(crate) fn read(&self) -> anyhow::Result<Value> {
         let bytes = match self.path() {
             Some(path) => read_within_limit(

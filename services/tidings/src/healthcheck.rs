@@ -1,4 +1,4 @@
-//! `tidings healthcheck`: checks that the service on this machine is ready. Works in containers without a shell.
+//! Works in containers without a shell.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use service_kit::{Config, ConfigError};
 
 use crate::{DONE, FAILED, UNUSABLE};
 
-/// Maximum size of an answer, in bytes. A normal answer has a few hundred bytes.
+/// Size in bytes. A normal answer has a few hundred bytes.
 const LONGEST_ANSWER: u64 = 65_536;
 
 /// Check that the service on this machine is ready.
@@ -79,7 +79,7 @@ fn reachable(listen: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, listen.port())
 }
 
-/// Sends an HTTP/1.0 request, and reads the answer until the server closes the connection.
+/// Reads until the server closes the connection, as HTTP/1.0 allows.
 fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, limit)?;
     stream.set_read_timeout(Some(limit))?;

@@ -1,28 +1,23 @@
-//! Listings: rows as a table with aligned columns, or as a JSON array.
-
 use serde_json::Value;
 
-/// Rows of a listing.
 pub(crate) struct Listing<R> {
     rows: Vec<R>,
-    /// The limit, if there are more rows than the listing shows; otherwise None.
+    /// Limit, if there are more rows than the listing shows.
     exceeded: Option<u32>,
 }
 
 impl<R> Listing<R> {
-    /// Creates a listing of all rows.
     pub(crate) fn new(rows: Vec<R>) -> Listing<R> {
         Listing { rows, exceeded: None }
     }
 
-    /// Creates a listing of the first `limit` rows. If there are more rows, the caller passes at least one of them too.
+    /// The caller passes at least one more row than `limit` if there are more.
     pub(crate) fn first(mut rows: Vec<R>, limit: u32) -> Listing<R> {
         let exceeded = (rows.len() > limit as usize).then_some(limit);
         rows.truncate(limit as usize);
         Listing { rows, exceeded }
     }
 
-    /// Renders the rows as JSON, or as a table with these columns.
     pub(crate) fn render<const N: usize>(
         &self,
         json: bool,
@@ -41,7 +36,6 @@ impl<R> Listing<R> {
     }
 }
 
-/// Renders `header` and `rows`, each column as wide as its widest cell.
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
     let all: Vec<_> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
     let widths: [usize; N] =

@@ -49,11 +49,10 @@ use crate::command::{Cli, Tool};
 use crate::refused::InvalidInput;
 use crate::services::Service;
 
-/// Exit code of a command that succeeded.
 const DONE: u8 = 0;
-/// Exit code of a command that failed although its input may be valid.
+/// The command failed although its input may be valid.
 const FAILED: u8 = 1;
-/// Exit code for an invalid command line, configuration or document.
+/// Invalid command line, configuration or document.
 const UNUSABLE: u8 = 2;
 /// Time for which a finished command waits for blocking calls before the process exits.
 const RUNTIME_STOPPED_WITHIN: Duration = Duration::from_secs(2);

@@ -1,5 +1,3 @@
-//! `tidings master-key`: creates and rotates the key that seals stored secrets.
-
 use std::path::PathBuf;
 
 use anyhow::bail;

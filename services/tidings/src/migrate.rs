@@ -1,5 +1,3 @@
-//! `tidings migrate`: brings the schema, the streams and the keys of apps up to date for this release.
-
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -54,33 +52,29 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(report)
 }
 
-/// Requested number of inbox partitions.
 #[derive(Clone, Copy)]
 pub(crate) enum Partitions {
-    /// This number. An installation with another number is refused.
+    /// An installation with another number is refused.
     Exactly(u32),
     /// The number of the existing installation, or this number if there is no installation yet.
     AsInstalledElse(u32),
 }
 
-/// Result of a migration: the schema version and the number of streams before and after it, the resized streams, and the
-/// created keys.
 pub(crate) struct MigrationReport {
     schema_before: Option<i64>,
     schema: Option<i64>,
     streams_before: usize,
     streams: usize,
     partitions: u32,
-    /// Number of bytes that the log can hold; None if it is unknown.
+    /// Bytes that the log can hold; None if it is unknown.
     log_store: Option<u64>,
     resized: Vec<ResizedStream>,
     /// Id of the master key, if this run created it.
     made_master_key: Option<String>,
-    /// Keys created for apps. None if no master key is configured, because these keys are sealed with it.
+    /// None if no master key is configured, because these keys are sealed with it.
     keys: Option<NewKeys>,
 }
 
-/// Numbers of keys created for apps.
 struct NewKeys {
     /// Key pairs for web push.
     pairs: usize,
@@ -135,8 +129,7 @@ impl std::fmt::Display for MigrationReport {
     }
 }
 
-/// Migrates the schema, creates or resizes the streams, and creates the missing keys of apps. Waits at most `limit` for
-/// each server. If `make_master_key` is set, also creates the master key if it does not exist yet.
+/// Waits at most `limit` for each server.
 pub(crate) async fn install(
     config: &Config,
     wanted: Partitions,
@@ -186,14 +179,14 @@ pub(crate) async fn install(
     Ok(installed)
 }
 
-/// Returns the number of bytes that the log can hold: the configured number, or else the one that the servers grant.
+/// Returns the configured number of bytes, or else the one that the servers grant.
 async fn store_of_log(config: &Config, store: &Store) -> anyhow::Result<Option<u64>> {
     let configured = Some(config.nats.max_store).filter(|bytes| *bytes > 0);
     Ok(configured.or(store.database().log_store().await?))
 }
 
-/// Creates the master key if its file does not exist, and returns its id. Fails if the database contains sealed secrets,
-/// because only the key that sealed them can decrypt them.
+/// Returns the id of the created key. Fails if the database contains sealed secrets, because only the key that sealed them can decrypt
+/// them.
 async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Option<String>> {
     let file = config.security.master_key_file.as_deref();
     let file = file.context("--make-master-key needs security.master_key_file, which is not set")?;
@@ -211,7 +204,7 @@ async fn make_missing_key(store: &Store, config: &Config) -> anyhow::Result<Opti
     Ok(Some(MasterKey::generate_file(file)?.id()))
 }
 
-/// Creates key pairs and link keys for the apps without them: an earlier release created these apps without keys.
+/// An earlier release created apps without keys.
 async fn missing_keys(store: &Store, master_key: &MasterKey) -> anyhow::Result<NewKeys> {
     let pairs = vapid::create_missing(store, master_key).await?;
     let links = link::create_missing(store, master_key).await?;

@@ -1,5 +1,3 @@
-//! Options that most commands have: the output format, and the installation.
-
 use std::time::Duration;
 
 use domain::Channel;
@@ -8,7 +6,6 @@ use store::control::app::App;
 
 use crate::control_plane::{ControlPlane, Installation};
 
-/// Maximum grace period of a replaced secret.
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
 /// Output format and installation of a command.
@@ -37,36 +34,32 @@ impl AppArguments {
 }
 
 impl Options {
-    /// Connects to the database of the installation.
     pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
         self.installation.open().await
     }
 
-    /// Connects to the database, and reads an app by its name or id.
     pub(crate) async fn open_app(&self, name_or_id: &str) -> anyhow::Result<(ControlPlane, App)> {
         let control_plane = self.open().await?;
         let app = control_plane.app(name_or_id).await?;
         Ok((control_plane, app))
     }
 
-    /// Returns the report as JSON if the option is set, otherwise as text.
     pub(crate) fn report(&self, json: &Value, text: String) -> String {
         if self.json { format!("{json}\n") } else { text }
     }
 }
 
-/// Parses a duration. `refusal` is the error text for a duration longer than `longest`.
+/// `refusal` is the error text for a duration longer than `longest`.
 pub(crate) fn parse_time(text: &str, longest: Duration, refusal: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;
     if time > longest { Err(refusal.to_owned()) } else { Ok(time) }
 }
 
-/// Parses the grace period of a replaced secret.
 pub(crate) fn parse_grace(text: &str) -> Result<Duration, String> {
     parse_time(text, LONGEST_GRACE, "at most 90 days")
 }
 
-/// Parses a channel that has providers.
+/// Accepts only channels that have providers.
 pub(crate) fn parse_channel(text: &str) -> Result<Channel, String> {
     let named = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str().eq_ignore_ascii_case(text));
     named.ok_or_else(|| format!("expected one of {}", Channel::EXTERNAL.map(Channel::as_str).join(", ")))

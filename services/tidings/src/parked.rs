@@ -1,5 +1,3 @@
-//! `tidings parked`: messages that were parked after their last retry, or because they can never succeed.
-
 use std::collections::BTreeMap;
 
 use clap::Subcommand;

@@ -1,8 +1,5 @@
-//! Output of commands.
-
 use std::io::Write;
 
-/// Writes to standard output and flushes it.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut output = std::io::stdout().lock();
     output.write_all(text.as_bytes())?;

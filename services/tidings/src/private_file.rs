@@ -1,5 +1,3 @@
-//! Files that contain secrets: written atomically, and readable only by their owner.
-
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -7,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-/// Writes `text` to `path` with mode 0600. A reader sees either the old file or the complete new file.
+/// Writes with mode 0600. A reader sees either the old file or the complete new file.
 pub(crate) fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     replace(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
@@ -23,7 +21,6 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes a file if it exists.
 pub(crate) fn remove(path: &Path) -> std::io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use inbox::{Phase, Step};
 
-/// Minimum interval between two updates of the bar.
 const REDRAWN_EVERY: Duration = Duration::from_millis(100);
 /// Interval after which a line is written even if the percentage has hardly changed.
 const LINE_EVERY: Duration = Duration::from_secs(10);
@@ -14,7 +13,6 @@ const LINE_EVERY: Duration = Duration::from_secs(10);
 const PERCENT: u64 = 5;
 const WIDTH: u64 = 30;
 
-/// Progress display of one command.
 pub(crate) struct Progress {
     is_terminal: bool,
     state: Mutex<State>,
@@ -35,7 +33,6 @@ impl Progress {
         Progress { is_terminal: std::io::stderr().is_terminal(), state: Mutex::new(state) }
     }
 
-    /// Records a step, and prints the progress if output is due.
     pub(crate) fn report(&self, step: Step) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match step {
@@ -64,7 +61,7 @@ impl Progress {
         is_complete || state.percent() >= percent - percent % PERCENT + PERCENT || now - at >= LINE_EVERY
     }
 
-    /// Prints the progress. Ignores a failure to write.
+    /// Ignores a failure to write.
     fn write(&self, state: &State, now: Instant) {
         let text = state.text(now);
         let mut errors = std::io::stderr().lock();

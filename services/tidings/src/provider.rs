@@ -1,5 +1,3 @@
-//! `tidings provider`: the providers of an app's external deliveries.
-
 pub(crate) mod kinds;
 mod listing;
 mod probe;
@@ -63,7 +61,6 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-/// Error text for an unknown provider.
 fn unknown(app: &str, identifier: &str) -> String {
     format!("app {app} has no provider {identifier:?}; `tidings provider list` lists its providers")
 }

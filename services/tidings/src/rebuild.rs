@@ -1,5 +1,3 @@
-//! `tidings rebuild`: rebuilds a projection from the log.
-
 use std::time::Instant;
 
 use clap::Subcommand;
@@ -48,7 +46,6 @@ pub(crate) struct Arguments {
     comparing: Comparison,
 }
 
-/// Rebuilds the inbox, prints the result, and returns the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     let began = Instant::now();
     match rebuild(arguments).await {
@@ -90,7 +87,6 @@ async fn rebuild(arguments: &Arguments) -> anyhow::Result<RebuildReport> {
     rebuild.run(&|step| progress.report(step)).await
 }
 
-/// Renders the result as JSON.
 fn report(rebuilt: &RebuildReport) -> Value {
     let Verification { comparison, positions } = &rebuilt.verification;
     json!({
@@ -104,7 +100,6 @@ fn report(rebuilt: &RebuildReport) -> Value {
     })
 }
 
-/// Renders the result as text.
 fn render(rebuilt: &RebuildReport) -> String {
     let comparison = &rebuilt.verification.comparison;
     let (users, items, differing) = (comparison.users, comparison.items, comparison.differing);

@@ -1,17 +1,14 @@
-//! Errors of commands: invalid input, which ends a command with exit code 2, and errors of use cases.
-
 use anyhow::anyhow;
 use credentials::secrets::SecretsError;
 use domain::Problem;
 use operations::OperationError;
 
-/// Error for an invalid command line, configuration or document. Nothing was changed.
+/// Ends a command with exit code 2. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct InvalidInput(pub(crate) String);
 
 impl InvalidInput {
-    /// Creates an error that lists all problems of a document. `origin` names the document.
     pub(crate) fn document(origin: &str, problems: &[Problem]) -> Self {
         let count = problems.len();
         let plural = if count == 1 { "problem" } else { "problems" };
@@ -20,8 +17,7 @@ impl InvalidInput {
     }
 }
 
-/// Returns the error of a command whose use case failed. Invalid input and a missing master key end the command with exit
-/// code 2.
+/// Ends the command with exit code 2 for invalid input and for a missing master key.
 pub(crate) fn from_operation(error: OperationError) -> anyhow::Error {
     match error {
         OperationError::Invalid(problems) => InvalidInput(domain::problem::joined(&problems)).into(),
@@ -45,7 +41,6 @@ pub(crate) fn from_secrets(error: SecretsError) -> anyhow::Error {
     }
 }
 
-/// Results of use cases about an object that may be missing.
 pub(crate) trait OrMissing<T> {
     /// Replaces the error for a missing object by this text.
     fn or_missing(self, text: impl FnOnce() -> String) -> anyhow::Result<T>;

@@ -1,5 +1,3 @@
-//! `tidings restore`: brings a database that was restored from a backup up to date with the log.
-
 mod passes;
 mod reach;
 mod report;
@@ -22,11 +20,9 @@ use passes::Passes;
 use reach::Reach;
 use report::Report;
 
-/// Maximum number of sessions that an error message lists.
 const SESSIONS_SHOWN: usize = 5;
 /// Time that PostgreSQL and NATS may take to remove the sessions and consumers of a process that has just stopped.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
-/// Interval between two checks for remaining sessions and consumers.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Bring a database that was restored from a backup up to date with the log, before services start on it.
@@ -92,7 +88,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(if arguments.json { report.json() } else { report.to_string() })
 }
 
-/// Repeats a check until it succeeds. If it still fails after [`GONE_WITHIN`], returns its error.
+/// Returns the last error if the check still fails after [`GONE_WITHIN`].
 async fn wait_until_accepted(refuse: impl AsyncFn() -> anyhow::Result<()>) -> anyhow::Result<()> {
     let until = Instant::now() + GONE_WITHIN;
     loop {
@@ -117,8 +113,8 @@ async fn refuse_sessions(store: &Store) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Migrates a backup of an earlier release. If the backup does not record in which database it was made, marks it as restored, so
-/// that services do not start on it before the restore has ended.
+/// Migrates a backup of an earlier release. Marks it as restored if it does not record in which database it was made, so that services do
+/// not start on it before the restore has ended.
 async fn bring_up_to_date(store: &Store, is_dry_run: bool) -> anyhow::Result<()> {
     if !is_dry_run {
         store.migrate().await.context("cannot migrate the schema of the backup")?;
@@ -145,8 +141,8 @@ async fn refuse_at_work(log: &EventLog, partitions: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fails if this is the database that services currently use, unless the arguments declare that it is a copy. A restore
-/// would damage a database that is in use: deliveries that a worker has postponed would end as unknown.
+/// Fails if services currently use this database, unless the arguments declare that it is a copy. A restore would damage it: deliveries
+/// that a worker has postponed would end as unknown.
 async fn refuse_current(store: &Store, arguments: &Arguments) -> anyhow::Result<()> {
     ensure!(
         arguments.nothing_lost

@@ -1,5 +1,3 @@
-//! `tidings run`: runs one service in this process.
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -48,7 +46,6 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
     arguments.service.run(arguments.configuration.config.as_deref())
 }
 
-/// Runs the service whose link the program was called through.
 pub(crate) fn run_link(service: Service) -> ExitCode {
     service.run(Link::parse().configuration.config.as_deref())
 }

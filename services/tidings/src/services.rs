@@ -1,5 +1,3 @@
-//! Services and their names.
-
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -30,13 +28,11 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// Returns the service that the program's name selects if it was called through a link such as `tidings-gateway`.
     pub(crate) fn of_link(program: &Path) -> Option<Service> {
         let name = program.file_name()?.to_str()?.strip_prefix("tidings-")?;
         Service::from_str(name, false).ok()
     }
 
-    /// Runs the service until the process is stopped, and returns its exit code.
     pub(crate) fn run(self, config: Option<&Path>) -> ExitCode {
         match self {
             Service::Gateway => service_main("tidings-gateway", BUILD, config, gateway::run),

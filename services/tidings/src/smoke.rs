@@ -1,5 +1,3 @@
-//! `tidings smoke`: sends one notification to an inbox through a running installation.
-
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -15,14 +13,12 @@ use worker::outbound::read_at_most;
 use crate::control_plane::ControlPlane;
 use crate::options::Options;
 
-/// Name of the app that sends the notification.
 const APP: &str = "tidings-smoke";
 const USER: &str = "smoke";
-/// Time for which the previous API secret stays valid: an earlier run may still be using it.
+/// An earlier run may still be using the previous API secret.
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
-/// Maximum number of bytes that are read from an answer.
 const LONGEST_ANSWER: usize = 1024 * 1024;
 
 /// Send a notification through a running installation, and read it from the inbox.
@@ -90,7 +86,6 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         .report(&report, format!("The send was accepted and reached the inbox within {milliseconds} ms.\n")))
 }
 
-/// API client with the credentials of the app.
 struct Backend {
     client: Client,
     api: Url,
@@ -119,8 +114,7 @@ impl Backend {
     }
 }
 
-/// Repeats a call until `is_wanted` accepts its answer, at most until `end`. A single call is not enough, because a
-/// gateway knows a new app only after a moment, and a server may be unavailable.
+/// A single call is not enough, because a gateway knows a new app only after a moment, and a server may be unavailable.
 async fn until(
     end: Instant,
     call: impl Fn() -> RequestBuilder,

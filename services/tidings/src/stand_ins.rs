@@ -1,5 +1,3 @@
-//! `tidings stand-ins`: runs the provider stand-ins of `tidings up` in a separate process.
-
 use std::path::PathBuf;
 
 use anyhow::Context;

@@ -1,5 +1,3 @@
-//! `tidings suppression`: lists and lifts suppressions of targets that a provider reported as dead.
-
 use clap::Subcommand;
 use domain::Channel;
 use domain::target::masked;

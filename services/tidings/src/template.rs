@@ -1,5 +1,3 @@
-//! `tidings template`: adds and lists the templates for an app's notifications.
-
 use clap::Subcommand;
 use operations::templates::{self, TemplateDocument};
 use serde_json::{Value, json};

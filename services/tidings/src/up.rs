@@ -1,5 +1,3 @@
-//! `tidings up`: runs all services in one process, with private servers.
-
 mod api_address;
 mod data_directory;
 pub(crate) mod demo;
@@ -26,9 +24,9 @@ use running::RunningServices;
 use servers::Servers;
 pub(crate) use signals::Signals;
 
-/// Default number of inbox partitions. A development machine needs no parallel inbox projection.
+/// A development machine needs no parallel inbox projection.
 const PARTITIONS: u32 = 1;
-/// Log settings if no configuration file is given.
+/// Applies if no configuration file is given.
 const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG__LEVEL", "warn")];
 
 /// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
@@ -96,7 +94,6 @@ fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
     Ok(config)
 }
 
-/// Runs the services until a signal arrives, a service ends or a server fails.
 async fn serve(
     arguments: &Arguments,
     config: Config,
@@ -128,7 +125,6 @@ async fn serve(
     outcome.and(running.stop().await)
 }
 
-/// Prints one line of progress.
 fn print_status(line: &str) -> anyhow::Result<()> {
     print(&format!("tidings: {line}\n"))
 }

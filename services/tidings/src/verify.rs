@@ -1,5 +1,3 @@
-//! `tidings verify`: compares the inbox with a replay of the log.
-
 use std::time::Instant;
 
 use domain::StreamName;
@@ -40,7 +38,6 @@ pub(crate) struct Arguments {
     backup: Backup,
 }
 
-/// Verifies the inbox, prints the result, and returns the exit code.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
     let began = Instant::now();
     match verify(arguments).await {
@@ -77,7 +74,6 @@ async fn verify(arguments: &Arguments) -> anyhow::Result<Verification> {
     .await
 }
 
-/// Renders the result as JSON.
 fn report(Verification { comparison, positions }: &Verification) -> Value {
     json!({
         "equal": comparison.differing == 0,
@@ -90,13 +86,11 @@ fn report(Verification { comparison, positions }: &Verification) -> Value {
     })
 }
 
-/// Maps the names of the inbox streams to their positions.
 pub(crate) fn by_stream(positions: &[u64]) -> Value {
     let named = (0..).zip(positions).map(|(number, seq)| (StreamName::Inbox(number).to_string(), json!(seq)));
     Value::Object(named.collect::<Map<_, _>>())
 }
 
-/// Renders the result as text.
 fn render(Verification { comparison, .. }: &Verification) -> String {
     let (users, items) = (comparison.users, comparison.items);
     let mut text = if comparison.differing == 0 {

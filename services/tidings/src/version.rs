@@ -1,9 +1,6 @@
-//! `tidings version`.
-
 use serde_json::json;
 use service_kit::Build;
 
-/// Version and revision of this program.
 pub(crate) const BUILD: Build = Build {
     version: env!("CARGO_PKG_VERSION"),
     revision: match option_env!("TIDINGS_BUILD_REVISION") {

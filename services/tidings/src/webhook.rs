@@ -1,5 +1,3 @@
-//! `tidings webhook`: the endpoints to which Tidings reports the outcomes of an app's deliveries.
-
 mod failed;
 mod listing;
 mod probe;
@@ -48,7 +46,6 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 impl ControlPlane {
-    /// Reads an endpoint by its URL or id.
     async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
         webhooks::find(&self.operations, &self.caller, app, url_or_id).await.or_missing(|| {
             format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")

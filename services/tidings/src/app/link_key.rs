@@ -1,5 +1,3 @@
-//! `tidings app link-key`: the key that seals the links of an app's messages.
-
 use std::time::Duration;
 
 use clap::Subcommand;

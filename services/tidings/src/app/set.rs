@@ -1,5 +1,3 @@
-//! `tidings app set`: the settings of an app.
-
 use domain::app_setting::{self, AppSetting};
 use operations::apps::settings;
 

@@ -1,5 +1,3 @@
-//! `tidings app signing-key`: the keys with which an app's backend signs bearer tokens.
-
 use anyhow::bail;
 use clap::Subcommand;
 use credentials::signing::CreatedKey;
@@ -117,7 +115,7 @@ async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     }))
 }
 
-/// Renders a key as JSON, without its key material.
+/// Omits the key material.
 pub(super) fn as_json(key: &SigningKey) -> Value {
     json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at})
 }

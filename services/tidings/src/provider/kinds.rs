@@ -1,12 +1,9 @@
-//! All kinds of providers.
-
 use std::sync::LazyLock;
 
 use domain::Channel;
 use operations::providers::KnownKind;
 use worker::Kind;
 
-/// Lists all kinds with their channels.
 pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
     let email = email::KINDS.iter().map(|&kind| (Channel::Email, kind as &dyn Kind));
     let web_push = web_push::KINDS.iter().map(|&kind| (Channel::WebPush, kind as &dyn Kind));
@@ -15,7 +12,6 @@ pub(crate) fn all() -> impl Iterator<Item = (Channel, &'static dyn Kind)> {
     email.chain(web_push).chain(mobile_push).chain(sms)
 }
 
-/// Returns the descriptions of all kinds that `operations` needs.
 pub(crate) fn known() -> &'static [KnownKind] {
     static KNOWN: LazyLock<Vec<KnownKind>> = LazyLock::new(|| {
         let described = all().map(|(channel, kind)| KnownKind {
@@ -29,12 +25,10 @@ pub(crate) fn known() -> &'static [KnownKind] {
     &KNOWN
 }
 
-/// Finds a kind by its channel and its name.
 pub(crate) fn find(channel: Channel, name: &str) -> Option<&'static dyn Kind> {
     all().find(|(of, kind)| *of == channel && kind.name() == name).map(|(_, kind)| kind)
 }
 
-/// Help text of `tidings provider set`: the document, with an example for each kind.
 pub(super) fn format() -> String {
     let mut text = String::from(
         r#"The document:
@@ -77,7 +71,7 @@ mod tests {
 
     use super::*;
 
-    /// Parses an example, without its comments. A comment starts at the first two spaces after the indentation of a line.
+    /// Strips comments, which start at the first two spaces after the indentation of a line.
     fn settings(example: &str) -> Value {
         let lines = example.lines().map(|line| {
             let indent = line.len() - line.trim_start().len();

@@ -1,5 +1,3 @@
-//! `tidings provider list` and `show`: providers without their secrets.
-
 use operations::providers;
 use serde_json::{Value, json};
 use store::control::provider::ProviderSummary;

@@ -1,5 +1,3 @@
-//! `tidings provider test`: checks the credentials with a real call.
-
 use std::time::Duration;
 
 use anyhow::bail;
@@ -97,7 +95,6 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     }
 }
 
-/// Advice for the operator after a failed test.
 fn advice(outcome: &Outcome, code: &str) -> &'static str {
     match (outcome, code) {
         (_, "not_public") => {

@@ -1,5 +1,3 @@
-//! `tidings provider set`.
-
 use operations::OperationError;
 use operations::providers::{self, Draft, SetProvider};
 use serde_json::json;
@@ -55,7 +53,6 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         .report(&report, format!("Set provider {identifier} of app {}, version {version}.\n", app.name)))
 }
 
-/// Renders the result of a dry run.
 fn preview(arguments: &Arguments, identifier: &str, set: &SetProvider) -> String {
     let SetProvider { version, replaced, given, kept } = set;
     if arguments.options.json {

@@ -1,5 +1,3 @@
-//! `tidings provider enable`, `disable` and `remove`.
-
 use operations::providers;
 use serde_json::json;
 

@@ -17,18 +17,17 @@ use super::reach::{Range, Reach};
 use super::report::Report;
 use super::walk::{FoundMessage, Walk, print_progress};
 
-/// Maximum number of planned chunks per transaction. Each chunk needs its send, which can be as large as one megabyte.
+/// Each chunk needs its send, which can be as large as one megabyte.
 const PLANS: usize = 40;
-/// Maximum number of unfinished sends per transaction. A send can be as large as one megabyte.
+/// A send can be as large as one megabyte.
 const SENDS: i64 = 20;
 
-/// Maximum number of chunks in [`Expanded`]. The subscribers of further chunks are read from the database again.
+/// The subscribers of further chunks are read from the database again.
 const MAX_EXPANDED: usize = 1_000_000;
 
-/// Chunks of sends to topics, each with the stream and sequence of the first message that contains its subscribers.
+/// Stream and sequence of the first message that contains the subscribers of a chunk.
 type Expanded = BTreeMap<(AppId, SendId, u32), (StreamName, u64)>;
 
-/// A restore in progress.
 pub(super) struct Passes<'a> {
     log: &'a EventLog,
     restore: Restore,
@@ -38,8 +37,7 @@ pub(super) struct Passes<'a> {
 }
 
 impl<'a> Passes<'a> {
-    /// Starts a restore. Marks each delivery in the backup if a worker may have received its job since the backup was
-    /// made.
+    /// Marks each delivery in the backup if a worker may have received its job since the backup was made.
     pub(super) async fn begin(
         log: &'a EventLog,
         mut restore: Restore,
@@ -49,7 +47,6 @@ impl<'a> Passes<'a> {
         Ok(Passes { log, restore, report, apps: BTreeSet::new(), expanded: Expanded::new() })
     }
 
-    /// Reads, from one stream, the messages that the backup may lack, and applies them to the database.
     pub(super) async fn read(&mut self, range: Range) -> anyhow::Result<()> {
         let mut walk = Walk::new(self.log, range);
         while let Some(batch) = walk.next().await? {
@@ -71,8 +68,8 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Applies one batch of messages: plans before outcomes, because an outcome refers to its plan. Of the events in
-    /// inbox streams it applies only erasures. The inbox projection applies the others later, from its own checkpoint.
+    /// Applies plans before outcomes, because an outcome refers to its plan. Of the events in inbox streams it applies only erasures; the
+    /// inbox projection applies the others later, from its own checkpoint.
     async fn apply(&mut self, range: Range, batch: Vec<FoundMessage>) -> anyhow::Result<()> {
         let mut sends = Vec::new();
         let mut jobs = Vec::new();
@@ -122,8 +119,8 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Goes on to the chunk after the send's last frozen one, if the log contains its subscribers. Its jobs may already be in the log too,
-    /// so it must go to the same subscribers.
+    /// Continues with the chunk after the last frozen one if the log contains its subscribers. Its jobs may already be in the log too, so
+    /// it must go to the same subscribers.
     async fn expand_from_log(&self, unfinished: &mut UnfinishedSend) -> anyhow::Result<()> {
         let send = &mut unfinished.send;
         let chunk = send.chunk + 1;
@@ -146,11 +143,9 @@ impl<'a> Passes<'a> {
         Ok(())
     }
 
-    /// Schedules planning for each send that may have an unplanned chunk, or a plan that was never published.
-    ///
-    /// Sets a new timer for the send's first unplanned chunk, or for its last chunk if all are planned. A timer in the
-    /// backup is not enough: if it was published before, the log drops its message as a duplicate. And if a stream was
-    /// full when a dispatcher published a plan, the refused messages became timers that the backup may lack.
+    /// Sets a new timer for the send's first unplanned chunk, or for its last chunk if all are planned. A timer in the backup is not
+    /// enough: if it was published before, the log drops its message as a duplicate. And if a stream was full when a dispatcher published a
+    /// plan, the refused messages became timers that the backup may lack.
     pub(super) async fn plan_open_sends(&mut self, reach: &Reach) -> anyhow::Result<()> {
         print_progress("scheduling the unplanned chunks of sends");
         let mut after = None;
@@ -172,15 +167,14 @@ impl<'a> Passes<'a> {
         }
     }
 
-    /// Ends the restore. Services may start afterwards.
+    /// Services may start afterwards.
     pub(super) async fn finish(self) -> anyhow::Result<Report> {
         self.restore.finish().await?;
         Ok(self.report.done())
     }
 }
 
-/// Creates the timer that requests a plan for a chunk. The timer's message is `SendContinues` if the database stores
-/// the body of the send, otherwise `SendAccepted` with the body.
+/// The timer's message is `SendContinues` if the database stores the body of the send, otherwise `SendAccepted` with the body.
 fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_json::Error> {
     let Chunk { app, send_id, chunk, accepted_at, ref send, ref expansion, .. } = unfinished.send;
     let expansion = expansion.as_deref().cloned();

@@ -9,15 +9,13 @@ use store::Store;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
 
-/// Range of a stream that a restore reads.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Range {
     pub(super) stream: StreamName,
     /// First sequence whose message the backup may lack.
     pub(super) from: u64,
-    /// Last sequence of the stream.
     pub(super) to: u64,
-    /// Last sequence that was delivered to the stream's durable consumer; 0 if the stream has no such consumer.
+    /// Last sequence that was delivered to the stream's durable consumer; 0 if it has no such consumer.
     pub(super) handed_out: u64,
 }
 
@@ -27,20 +25,15 @@ impl Range {
     }
 }
 
-/// Ranges of all streams, in the order in which a restore reads them.
 #[derive(Debug)]
 pub(super) struct Reach {
     pub(super) ranges: Vec<Range>,
-    /// Time of the latest log mark in the backup: the last time at which the backed-up database is known to have been
-    /// in use.
+    /// Last time at which the backed-up database is known to have been in use.
     pub(super) marked_at: Option<Timestamp>,
 }
 
 impl Reach {
-    /// Finds, in each stream, the messages that are newer than the backup.
-    ///
-    /// # Errors
-    /// Returns an error if the log has already deleted some of these messages.
+    /// Fails if the log has already deleted some of the messages that are newer than the backup.
     pub(super) async fn of(store: &Store, log: &EventLog, partitions: u32) -> anyhow::Result<Reach> {
         let marks: HashMap<StreamName, _> =
             store.database().log_marks().await?.into_iter().map(|mark| (mark.stream, mark)).collect();
@@ -78,8 +71,7 @@ impl Reach {
     }
 }
 
-/// Lists the streams in the order in which a restore reads them. Erasures come before the plans that create users; sends and
-/// jobs come before the plans that refer to them.
+/// Erasures come before the plans that create users; sends and jobs come before the plans that refer to them.
 fn in_order(partitions: u32) -> Vec<StreamName> {
     let mut streams = StreamName::all(partitions);
     streams.sort_by_key(|stream| match stream {
@@ -91,7 +83,6 @@ fn in_order(partitions: u32) -> Vec<StreamName> {
     streams
 }
 
-/// Returns the name of the durable consumer of a stream.
 pub(super) fn durable_of(stream: StreamName) -> Option<&'static str> {
     match stream {
         StreamName::Send(_) => Some(dispatcher::DURABLE),

@@ -1,5 +1,3 @@
-//! Report of a restore: counts of recovered data, and the list of data that cannot be recovered.
-
 use std::fmt::{self, Display};
 
 use domain::Timestamp;
@@ -8,7 +6,6 @@ use serde_json::json;
 
 use super::reach::Reach;
 
-/// Data that a restore cannot recover.
 const LOST: [&str; 8] = [
     "changes since the backup to users' profiles, devices, push subscriptions, preferences and opt-outs; of users created \
      since then, only the identifiers that sends contain are recovered",
@@ -26,16 +23,13 @@ const LOST: [&str; 8] = [
      progress of webhooks, which report the events since the backup again under the same ids",
 ];
 
-/// Result of a restore.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report {
-    /// Kind of result: `restored`, `planned` (dry run, nothing was changed) or `adopted` (the database was accepted as
-    /// it is).
+    /// `restored`, `planned` (dry run, nothing was changed) or `adopted` (the database was accepted as it is).
     outcome: &'static str,
-    /// Last time at which the backed-up database is known to have been in use.
     backup_marked_at: Option<Timestamp>,
-    /// Number of messages in the log whose effects the backup may lack.
+    /// Messages whose effects the backup may lack.
     messages: u64,
     pub(super) unreadable: u64,
     pub(super) apps: Vec<i64>,

@@ -1,5 +1,3 @@
-//! Reads a [`Range`] in batches, and prints its progress to standard error.
-
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,27 +8,23 @@ use tokio::time::Instant;
 
 use super::reach::Range;
 
-/// Maximum number of messages per batch. A message can be as large as one megabyte.
+/// A message can be as large as one megabyte.
 const BATCH: usize = 200;
 const LINGER: Duration = Duration::from_millis(20);
-/// Interval between two lines of progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// Time without a message after which reading fails, if more messages are expected.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Reader of the messages in a [`Range`].
 pub(super) struct Walk {
     range: Range,
     reader: Reader,
     /// Last sequence that was read.
     read: u64,
-    /// Time at which the last line of progress was printed.
     printed_at: Instant,
     /// Number of messages that no release can decode. The stream's consumer has parked them or will park them.
     pub(super) unreadable: u64,
 }
 
-/// An event, with the sequence of its message.
 pub(super) struct FoundMessage {
     pub(super) seq: u64,
     pub(super) envelope: Envelope,
@@ -45,10 +39,7 @@ impl Walk {
         Walk { range, reader, read: range.from - 1, printed_at: Instant::now(), unreadable: 0 }
     }
 
-    /// Reads the next batch, which may be empty. Returns None at the end of the range.
-    ///
-    /// # Errors
-    /// Returns an error if the log cannot be read, or if a message has the format of a newer release.
+    /// Returns None at the end of the range; a batch may be empty. Fails if a message has the format of a newer release.
     pub(super) async fn next(&mut self) -> anyhow::Result<Option<Vec<FoundMessage>>> {
         let begun = Instant::now();
         while self.read < self.range.to {
@@ -99,7 +90,7 @@ impl Walk {
     }
 }
 
-/// Prints a line of progress to standard error, because the report goes to standard output.
+/// Uses standard error, because the report goes to standard output.
 pub(super) fn print_progress(line: &str) {
     eprintln!("tidings: {line}");
 }

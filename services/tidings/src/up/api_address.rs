@@ -1,5 +1,3 @@
-//! The address on which the API of `tidings up` listens.
-
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 use anyhow::Context;
@@ -9,8 +7,7 @@ use super::print_status;
 
 const DEFAULT: u16 = 8080;
 
-/// Chooses a free address on the loopback interface. The port is `asked`, or any free port if `asked` is 0. If `asked`
-/// is None, chooses the default port, or any free port if the default port is in use.
+/// Chooses `asked` (any free port if it is 0). If it is None, chooses the default port, or any free port if that is in use.
 pub(super) fn choose(asked: Option<u16>) -> anyhow::Result<SocketAddr> {
     let port = match asked {
         Some(0) => port::free()?,

@@ -1,5 +1,3 @@
-//! Data directory of `tidings up`.
-
 use std::fs::{DirBuilder, File, TryLockError};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -10,17 +8,14 @@ use credentials::MasterKey;
 use crate::data_directory::master_key_file;
 use crate::dev_file::DevFile;
 
-/// Data directory. The process keeps it locked until it ends.
+/// The process keeps the directory locked until it ends.
 pub(crate) struct DataDirectory {
     path: PathBuf,
     _lock: File,
 }
 
 impl DataDirectory {
-    /// Locks the directory `path`, and creates it if it does not exist.
-    ///
-    /// # Errors
-    /// Returns an error if another `tidings up` runs on the directory, or if the directory cannot be created or locked.
+    /// Fails if another `tidings up` runs on the directory.
     pub(super) fn claim(path: &Path) -> anyhow::Result<Self> {
         let path = std::path::absolute(path)?;
         let created = DirBuilder::new().recursive(true).mode(0o700).create(&path);
@@ -45,12 +40,12 @@ impl DataDirectory {
         }
     }
 
-    /// Absolute path of the directory.
+    /// Absolute path.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Returns the path of the master key file, and creates the key at the first start.
+    /// Creates the key at the first start.
     pub(super) fn master_key_file(&self) -> anyhow::Result<PathBuf> {
         let path = master_key_file(&self.path);
         if !path.exists() {
@@ -59,22 +54,18 @@ impl DataDirectory {
         Ok(path)
     }
 
-    /// Directory of the private PostgreSQL.
     pub(super) fn postgres(&self) -> PathBuf {
         self.path.join("postgres")
     }
 
-    /// Directory of the private nats-server.
     pub(super) fn nats(&self) -> PathBuf {
         self.path.join("nats")
     }
 
-    /// Directory of the messages that the provider stand-ins received.
     pub(super) fn outbox(&self) -> PathBuf {
         self.path.join("outbox")
     }
 
-    /// File with the credentials of the demo app.
     pub(super) fn demo_app(&self) -> PathBuf {
         self.path.join("demo-app.json")
     }

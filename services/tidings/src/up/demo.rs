@@ -1,5 +1,3 @@
-//! The demo app of `tidings up`. Its providers are the local stand-ins.
-
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -31,11 +29,10 @@ use crate::provider::kinds;
 
 const NAME: &str = "demo";
 const PRIORITY: i32 = 100;
-/// Time for which the previous API secret stays valid. A `tidings up` on another data directory with the same database
-/// may still use it.
+/// A `tidings up` on another data directory with the same database may still use the previous API secret.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
 
-/// Credentials of the demo app. They are stored in a file, because the secret cannot be read from the database.
+/// Stored in a file, because the secret cannot be read from the database.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Credentials {
@@ -44,7 +41,7 @@ pub(crate) struct Credentials {
     pub(crate) api_secret: String,
 }
 
-/// Returns the credentials in `file` if they are still valid; otherwise creates new ones and writes them to `file`.
+/// Creates new credentials and writes them to `file` if those in it are not valid.
 pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Result<Credentials> {
     if let Some(kept) = read(file)?
         && is_valid(context, &kept).await?
@@ -81,7 +78,6 @@ async fn is_valid(context: &Context, kept: &Credentials) -> anyhow::Result<bool>
     }))
 }
 
-/// A stand-in, described as a provider of the demo app.
 pub(crate) struct StandIn {
     identifier: &'static str,
     channel: Channel,
@@ -90,7 +86,6 @@ pub(crate) struct StandIn {
     settings: Value,
 }
 
-/// Lists the stand-ins as providers, with their current addresses.
 pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let smtp = stand_ins.smtp_address();
     let email = StandIn {
@@ -130,8 +125,7 @@ pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     vec![email, web_push, apns, fcm, twilio, smpp, http]
 }
 
-/// Sets the demo app's providers to the current addresses of the stand-ins. An existing provider keeps its priority,
-/// and a disabled one stays disabled.
+/// Keeps the priority of an existing provider, and leaves a disabled one disabled.
 pub(crate) async fn set_providers(
     context: &Context,
     app: AppId,
@@ -157,7 +151,7 @@ pub(crate) async fn set_providers(
     Ok(())
 }
 
-/// Removes the secrets from the settings, and returns them sealed. Returns None if the settings contain no secrets.
+/// Removes the secrets from the settings. Returns None if the settings contain no secrets.
 fn seal(
     context: &Context,
     app: AppId,

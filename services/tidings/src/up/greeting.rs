@@ -1,8 +1,5 @@
-//! Text that `tidings up` prints when it is ready: addresses, and first commands to try.
-
 use crate::dev_file::DevFile;
 
-/// Renders the addresses of the running services, and the first steps.
 pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
     let DevFile { api, shop, metrics, outbox, push_service, app_id, api_key, api_secret, .. } = dev;
     let steps = steps(&Steps { api, outbox, api_key, api_secret, prefix });
@@ -22,21 +19,14 @@ Ctrl-C stops everything; the next start continues with the same data.
     )
 }
 
-/// Values for the commands that [`steps`] renders.
 pub(crate) struct Steps<'a> {
-    /// Origin of the API.
     pub(crate) api: &'a str,
-    /// Base URL of the outbox.
     pub(crate) outbox: &'a str,
-    /// API key of the demo app.
     pub(crate) api_key: &'a str,
-    /// API secret of the demo app.
     pub(crate) api_secret: &'a str,
-    /// Prefix of the API's headers.
     pub(crate) prefix: &'a str,
 }
 
-/// Renders curl commands that send a notification to a user's inbox and mailbox.
 pub(crate) fn steps(Steps { api, outbox, api_key, api_secret, prefix }: &Steps<'_>) -> String {
     let app = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-API-SECRET: {api_secret}'");
     let user = format!("-H '{prefix}-API-KEY: {api_key}' -H '{prefix}-USER-ID: ada'");

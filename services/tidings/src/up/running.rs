@@ -1,5 +1,3 @@
-//! Services and provider stand-ins that run in this process.
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -19,19 +17,15 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_INTERVAL: Duration = Duration::from_millis(20);
 const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 
-/// The services and stand-ins that run in this process.
 pub(super) struct RunningServices {
-    /// Context that all services share.
     pub(super) context: Context,
-    /// Addresses and credentials of this `tidings up`.
     pub(super) dev: DevFile,
     stand_ins: StandIns,
-    /// Server of the demo page.
     shop: HttpServer,
 }
 
 impl RunningServices {
-    /// Starts the stand-ins and every service, and waits until the API answers.
+    /// Waits until the API answers.
     pub(super) async fn start(
         mut config: Config,
         directory: &DataDirectory,
@@ -79,7 +73,6 @@ impl RunningServices {
         Ok(RunningServices { context, dev, stand_ins, shop })
     }
 
-    /// Prefix of the API's headers.
     pub(super) fn header_prefix(&self) -> &str {
         self.context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str)
     }
@@ -96,7 +89,6 @@ impl RunningServices {
     }
 }
 
-/// Waits until the API accepts connections.
 async fn ready(context: &Context, api: SocketAddr) -> anyhow::Result<()> {
     let mut ticks = interval(READY_INTERVAL);
     let connected = async {

@@ -1,6 +1,3 @@
-//! Servers of `tidings up`. It starts a private PostgreSQL and nats-server, unless the configuration names
-//! other servers.
-
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +10,7 @@ use super::print_status;
 
 const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Private servers that this process started. Dropping them kills them.
+/// Dropping kills the servers.
 pub(super) struct Servers {
     postgres: Option<Postgres>,
     nats: Option<NatsServer>,
@@ -46,7 +43,7 @@ impl Servers {
         Ok(servers)
     }
 
-    /// Waits until a server ends unexpectedly, and returns the error.
+    /// Waits until a server ends unexpectedly.
     pub(super) async fn failure(&mut self) -> anyhow::Error {
         let mut ticks = tokio::time::interval(CHECK_INTERVAL);
         loop {
@@ -71,7 +68,7 @@ impl Servers {
         Ok(())
     }
 
-    /// Stops the private servers: NATS first, then PostgreSQL. Kills a server that does not stop in time.
+    /// Stops NATS first, then PostgreSQL. Kills a server that does not stop in time.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         if let Some(nats) = self.nats {
             nats.stop().await?;

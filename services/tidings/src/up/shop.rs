@@ -1,4 +1,4 @@
-//! The demo page: a shop with the inbox of a user, and a backend that sends notifications. The page never sees the API secret.
+//! The demo page: a shop with the inbox of a user. The page never sees the API secret.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,29 +14,22 @@ use stand_ins::http::{
 use stand_ins::interface;
 use tokio::sync::mpsc;
 
-/// Notifications that wait to be sent.
 const WAITING: usize = 64;
-/// Time limit for one call of the API.
 const SENT_WITHIN: Duration = Duration::from_secs(10);
-/// The files of the page, with their media types.
 const FILES: [(&str, &str, &str); 3] = [
     ("/", "text/html; charset=utf-8", include_str!("../../../../clients/demo/index.html")),
     ("/shop.js", "text/javascript; charset=utf-8", include_str!("../../../../clients/demo/shop.js")),
     ("/shop.css", "text/css; charset=utf-8", include_str!("../../../../clients/demo/shop.css")),
 ];
 
-/// The API and the credentials that the shop uses.
 #[derive(Clone)]
 pub(super) struct ShopSettings {
-    /// Origin of the API.
     pub(super) api: String,
     pub(super) api_key: String,
     pub(super) api_secret: String,
-    /// Prefix of the API's headers.
     pub(super) prefix: String,
 }
 
-/// A notification that a visitor of the page sends.
 #[derive(Deserialize)]
 struct Order {
     user: String,
@@ -50,7 +43,7 @@ struct Shop {
     orders: mpsc::Sender<Order>,
 }
 
-/// Starts the page's server and its backend. The backend ends with the services.
+/// The backend ends with the services.
 pub(super) async fn start(context: &Context, settings: ShopSettings) -> anyhow::Result<HttpServer> {
     let (orders, waiting) = mpsc::channel(WAITING);
     let client = Client::builder().timeout(SENT_WITHIN).build().context("the demo's HTTP client")?;
@@ -98,7 +91,7 @@ impl Shop {
         response
     }
 
-    /// Accepts a notification. Only requests with a JSON body are accepted, which browsers do not send across origins.
+    /// Accepts only requests with a JSON body, which browsers do not send across origins.
     fn order(&self, request: &Request<Bytes>) -> Response<Bytes> {
         let media = request.headers().get("content-type").and_then(|media| media.to_str().ok());
         if !media.is_some_and(|media| media.starts_with("application/json")) {

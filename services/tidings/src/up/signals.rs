@@ -1,5 +1,3 @@
-//! Signals that stop a process gracefully.
-
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Listener for SIGTERM, SIGINT (Ctrl-C) and SIGHUP (closed terminal).
@@ -10,7 +8,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Starts to listen. From now on these signals no longer end the process by themselves.
+    /// These signals no longer end the process by themselves.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Signals {
             terminate: signal(SignalKind::terminate())?,
@@ -19,7 +17,6 @@ impl Signals {
         })
     }
 
-    /// Waits for one of these signals.
     pub(crate) async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => {}

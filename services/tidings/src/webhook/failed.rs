@@ -1,5 +1,3 @@
-//! `tidings webhook failed` and `redeliver`: webhook messages that Tidings gave up on.
-
 use operations::webhooks;
 use operations::{Conflict, OperationError};
 use serde_json::{Value, json};

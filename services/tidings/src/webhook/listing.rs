@@ -1,5 +1,3 @@
-//! `tidings webhook list` and `remove`.
-
 use operations::webhooks;
 use serde_json::{Value, json};
 use store::webhooks::Endpoint;

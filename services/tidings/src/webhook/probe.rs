@@ -1,5 +1,3 @@
-//! `tidings webhook test`: makes one signed call to an endpoint.
-
 use std::time::Duration;
 
 use ::webhooks::Caller;
@@ -57,8 +55,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     })
 }
 
-/// Removes control characters from an answer, and adds an empty line before it. Returns an empty text for an empty
-/// answer.
+/// Removes control characters, and adds an empty line before an answer that is not empty.
 fn printable(answer: &str) -> String {
     let plain: String = answer.chars().filter(|letter| !letter.is_control() || *letter == '\n').collect();
     if plain.trim().is_empty() { String::new() } else { format!("\n\n{}", plain.trim()) }

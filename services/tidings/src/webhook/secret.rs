@@ -1,5 +1,3 @@
-//! `tidings webhook secret`: the secrets that sign the calls to an endpoint.
-
 use std::time::Duration;
 
 use clap::Subcommand;

@@ -1,5 +1,3 @@
-//! `tidings webhook set`.
-
 use ::webhooks::call::parse_url;
 use anyhow::bail;
 use domain::webhook::WebhookEvent;
