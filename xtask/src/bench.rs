@@ -1,5 +1,3 @@
-//! `cargo xtask bench`: runs the benchmarks in a release build.
-
 use std::process::ExitCode;
 
 use crate::{provision, steps};
@@ -15,7 +13,6 @@ pub(crate) struct Arguments {
     passed_on: Vec<String>,
 }
 
-/// Runs the benchmark and returns its exit code.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
     provision::nats_program()?;

@@ -1,5 +1,3 @@
-//! `cargo xtask clients`: builds npm packages of the browser clients.
-
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
@@ -17,7 +15,7 @@ pub(crate) struct Arguments;
 
 /// The version in the manifests of the repository.
 const WRITTEN_FOR: &str = "0.5.0";
-/// The folders of the packages. Each may import only from the folders before it.
+/// Each may import only from the folders before it.
 const FOLDERS: [&str; 3] = ["client", "inbox", "react"];
 
 pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {

@@ -1,5 +1,3 @@
-//! PostgreSQL and nats-server in containers, for machines that have only Docker.
-
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -14,16 +12,15 @@ const POSTGRES_IMAGE: &str = "postgres:17-alpine";
 const NATS_IMAGE: &str = "nats:2.12-alpine";
 const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// A running container. It is stopped when this value is dropped, and its data stays for the next start.
+/// Stopped when this value is dropped; the data stays for the next start.
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,
-    /// URL of the server, from this machine.
     pub(crate) url: String,
 }
 
 impl Container {
-    /// Starts the PostgreSQL container that belongs to a data directory. The password is stored in that directory.
+    /// The password is stored in that directory.
     pub(crate) fn postgres(directory: &Path) -> anyhow::Result<Self> {
         let name = name("postgres", directory);
         let password = password(directory)?;
@@ -38,7 +35,6 @@ impl Container {
         Ok(container)
     }
 
-    /// Starts the nats-server container (with JetStream) that belongs to a data directory.
     pub(crate) fn nats(directory: &Path) -> anyhow::Result<Self> {
         let name = name("nats", directory);
         let mut create = Command::new("docker");
@@ -74,7 +70,6 @@ impl Drop for Container {
     }
 }
 
-/// Returns the name of the container that belongs to a server and a data directory.
 fn name(server: &str, directory: &Path) -> String {
     let place = directory.display().to_string();
     let place = place.replace(|letter: char| !letter.is_ascii_alphanumeric(), "-");

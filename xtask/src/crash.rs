@@ -1,5 +1,3 @@
-//! `cargo xtask crash`: tests the delivery guarantees under crashes.
-
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -8,10 +6,8 @@ use anyhow::{Context, ensure};
 
 use crate::{provision, steps};
 
-/// Disk space for the build, the servers' data and the logs of a long run.
 const SPACE_MEBIBYTES: u64 = 6 * 1024;
 const TEST: &str = "run::nothing_is_lost_or_shown_twice";
-/// Exit code if the machine is too slow to judge anything.
 const TOO_SLOW: u8 = 3;
 
 /// Kill every process, and check that nothing is lost or shown twice.
@@ -81,7 +77,6 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Result of a run.
 #[derive(Debug, PartialEq, Eq)]
 enum RunResult {
     Held,
@@ -100,8 +95,7 @@ fn forget(report: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Reads the result from the report of the run. A passed run needs a report, because cargo also succeeds if no test has the given
-/// name. A failed run may have no report.
+/// A passed run needs a report, because cargo also succeeds if no test has the given name. A failed run may have no report.
 fn result(passed: bool, report: &Path) -> anyhow::Result<RunResult> {
     let text = match std::fs::read_to_string(report) {
         Err(error) if !passed && error.kind() == ErrorKind::NotFound => return Ok(RunResult::Broken),

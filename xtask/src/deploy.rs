@@ -1,5 +1,3 @@
-//! `cargo xtask deploy-test`: tests the deployment artefacts on this machine.
-
 use std::process::{Command, ExitCode};
 
 use clap::ValueEnum;
@@ -9,7 +7,6 @@ use crate::{provision, steps};
 const APT_TOOLS: &str = "\
 apt-get install -y --no-install-recommends prometheus systemd
 if command -v systemctl >/dev/null; then systemctl disable --now prometheus prometheus-node-exporter || true; fi";
-/// Disk space for containers and their images.
 const SPACE_MEBIBYTES: u64 = 8_192;
 
 /// A part of the deployment.
@@ -44,7 +41,7 @@ pub(crate) struct Arguments {
     parts: Vec<Part>,
 }
 
-/// Runs the parts in order, and returns the error of the first part that fails.
+/// Returns the error of the first part that fails.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     let usual = [Part::Files, Part::Package, Part::Compose, Part::Pods, Part::Cluster];
     let parts = if arguments.parts.is_empty() { &usual[..] } else { &arguments.parts };

@@ -1,5 +1,3 @@
-//! `cargo xtask figures`: figures about the size of the code and the style of its comments.
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -19,9 +17,8 @@ use crate::workspace;
   cargo xtask figures")]
 pub(crate) struct Arguments;
 
-/// First words of a sentence that begins with a headless clause.
 const HEADLESS: [&str; 5] = ["What", "Who", "Whether", "How", "Where"];
-/// A doc comment of at most this many words counts as very short. Such a comment rarely says more than the name of its item.
+/// Maximum words of a very short doc comment, which rarely says more than the name of its item.
 const FEW_WORDS: usize = 3;
 
 pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
@@ -75,7 +72,6 @@ pub(crate) fn run(_: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Lists the Rust files of the crates, except test files.
 fn production() -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in ["libs", "services", "xtask"] {
@@ -118,7 +114,7 @@ fn path_of_a_send(page: &str) -> anyhow::Result<Vec<PathBuf>> {
     Ok(files.map(|file| workspace().join(file)).collect())
 }
 
-/// Lists all files that the section names: those of the path, and those that decide, store or call on their behalf.
+/// Lists the files of the path, and those that decide, store or call on their behalf.
 fn closure_of_a_send(page: &str) -> anyhow::Result<Vec<PathBuf>> {
     let quoted = section_of_a_send(page)?.split('`').skip(1).step_by(2);
     let files = quoted.filter(|quoted| quoted.starts_with("libs/") || quoted.starts_with("services/"));
@@ -153,8 +149,8 @@ fn arrows(modules: &[&PathBuf]) -> anyhow::Result<usize> {
         .sum())
 }
 
-/// Returns the length of each function with a body: the lines of code between its braces, as Clippy counts them for
-/// `too_many_lines`. The closing brace has the indentation of the signature.
+/// Counts the lines of code between the braces, as Clippy does for `too_many_lines`. The closing brace has the indentation of the
+/// signature.
 fn function_lengths(text: &str) -> Vec<usize> {
     let lines: Vec<_> = text.lines().collect();
     let mut found = Vec::new();

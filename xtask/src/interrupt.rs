@@ -1,5 +1,3 @@
-//! Handling of Ctrl-C in a process that must stop servers before it ends.
-
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
@@ -12,12 +10,11 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::steps;
 
-/// Handler of SIGINT and SIGTERM: while it exists, these signals do not end this process.
+/// While it exists, SIGINT and SIGTERM do not end this process.
 #[derive(Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Starts to handle the signals.
     pub(crate) fn watch() -> anyhow::Result<Self> {
         let asked = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM] {
@@ -26,8 +23,7 @@ impl Interrupt {
         Ok(Self(asked))
     }
 
-    /// Runs `command` to its end and returns its exit code. The command has its own process group, so the terminal does not send
-    /// Ctrl-C to it. This process sends it one SIGINT instead.
+    /// The command has its own process group, so the terminal does not send Ctrl-C to it. This process sends it one SIGINT instead.
     pub(crate) fn passed_on_to(&self, command: &mut Command) -> anyhow::Result<ExitCode> {
         let name = command.get_program().to_string_lossy().into_owned();
         let mut child = command.process_group(0).spawn().with_context(|| format!("cannot start {name}"))?;

@@ -1,13 +1,10 @@
-//! Mail servers with which the suite tests the email worker.
-
 use std::path::PathBuf;
 
 use anyhow::ensure;
 
 use crate::provision;
 
-/// Unpacks the packages into `$tools/mail-servers`, because Debian's mail servers exclude each other if they are installed. Installs only the
-/// libraries on which they depend.
+/// Unpacks the packages, because Debian's mail servers exclude each other if they are installed.
 const UNPACK: &str = r#"
 rm -rf "$tools/unpacking"
 mkdir -p "$tools/unpacking"
@@ -23,7 +20,6 @@ chmod -R a+rX .
 rm -rf "$tools/mail-servers"
 mv "$tools/unpacking" "$tools/mail-servers""#;
 
-/// Provides OpenSMTPD, Postfix, Exim and Dovecot in `.tidings/tools/mail-servers`.
 pub(crate) fn unpacked() -> anyhow::Result<()> {
     let tools = crate::private_directory().join("tools");
     provision::program("mail servers", find, |found| {

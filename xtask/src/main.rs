@@ -87,7 +87,6 @@ fn main() -> ExitCode {
     })
 }
 
-/// Directory of the checkout.
 fn workspace() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }

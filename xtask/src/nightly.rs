@@ -1,5 +1,3 @@
-//! `cargo xtask nightly`: the checks that are too slow for `.ci/run`.
-
 use std::fmt;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
@@ -76,7 +74,6 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Step of a run, with its result and duration.
 struct Row {
     name: String,
     outcome: Outcome,
@@ -107,7 +104,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// Returns the command of a step, or None if the step needs a last release and there is none.
+/// Returns None if the step needs a last release and there is none.
 fn command(step: Step, last: Option<&str>) -> anyhow::Result<Option<Command>> {
     // Runs another command of xtask with this program, so that it is not built again.
     let program = std::env::current_exe().context("cannot find this program")?;

@@ -6,7 +6,6 @@ use crate::{provision, steps};
 
 const APT_NPM: &str = "apt-get install -y --no-install-recommends npm";
 
-/// Installs the packages of `tests/browser/package.json` into `target/node`, unless they are up to date.
 pub(crate) fn packages() -> anyhow::Result<()> {
     let source = crate::workspace().join("tests").join("browser");
     let target = steps::target_directory()?.join("node");

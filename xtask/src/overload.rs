@@ -1,6 +1,3 @@
-//! `cargo xtask overload`: tests an optimised build under ten times the load that the gateway accepts, and with a saturated bulk
-//! lane.
-
 use std::process::ExitCode;
 
 use crate::{provision, steps};
@@ -16,7 +13,7 @@ pub(crate) struct Arguments {
     passed_on: Vec<String>,
 }
 
-/// Runs the test and returns its exit code: 1 if a guarantee is broken.
+/// Returns exit code 1 if a guarantee is broken.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     provision::postgres("TIDINGS_TEST_DATABASE_URL")?;
     provision::nats_program()?;

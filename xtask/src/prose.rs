@@ -1,6 +1,5 @@
-//! Doc comments of source texts. `cargo xtask figures` and the suite `architecture` use this module.
+//! `cargo xtask figures` and the suite `architecture` use this module.
 
-/// Words of doc comments, and lines of code.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Prose {
     pub(crate) words: usize,
@@ -8,8 +7,7 @@ pub(crate) struct Prose {
 }
 
 impl Prose {
-    /// Adds the words of the `///` comments of a text, and its lines that are neither blank nor comments. Leaves out the module of
-    /// tests at the end.
+    /// Leaves out the module of tests at the end.
     pub(crate) fn add(&mut self, text: &str) {
         let text = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -25,7 +23,6 @@ impl Prose {
     }
 }
 
-/// Returns the text of each block of `///` lines.
 pub(crate) fn doc_blocks(text: &str) -> Vec<String> {
     let mut blocks = Vec::new();
     let mut block = String::new();

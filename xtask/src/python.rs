@@ -1,15 +1,15 @@
-//! Python packages with which the suite checks messages on the wire: parsers and decrypters that are independent of Tidings.
+//! Python packages with which the suite checks messages on the wire, independently of Tidings.
 
 use std::path::Path;
 use std::process::Command;
 
 use crate::{provision, steps};
 
-/// Variable that names a Python in which the packages of `tests/wire/requirements.txt` are already installed.
+/// Names a Python in which the packages of `tests/wire/requirements.txt` are already installed.
 pub(crate) const PYTHON: &str = "TIDINGS_TEST_PYTHON";
 const APT_VENV: &str = "apt-get install -y --no-install-recommends python3-venv";
 
-/// Creates `target/wire`, a virtual environment with the packages of `tests/wire/requirements.txt`, unless it is up to date.
+/// Creates `target/wire`, unless it is up to date.
 pub(crate) fn environment() -> anyhow::Result<()> {
     let requirements = crate::workspace().join("tests").join("wire").join("requirements.txt");
     let environment = steps::target_directory()?.join("wire");

@@ -1,6 +1,3 @@
-//! `cargo xtask sql`: writes the descriptions of SQL statements in `libs/store/.sqlx`, with which the compiler checks
-//! the statements.
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -11,7 +8,7 @@ use crate::containers::Container;
 use crate::provision::{self, Source};
 use crate::steps;
 
-/// Variable that names a PostgreSQL in which databases may be created.
+/// Names a PostgreSQL in which databases may be created.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
 const SPACE_MEBIBYTES: u64 = 2048;
 
@@ -34,7 +31,7 @@ Examples:
   cargo xtask test -p store descriptions      checks them and changes nothing")]
 pub(crate) struct Arguments {}
 
-/// The text of each description by the name of its file.
+/// Text of each description by the name of its file.
 type Descriptions = BTreeMap<String, String>;
 
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
@@ -57,7 +54,6 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Compiles the statements against a database with the schema, and returns the descriptions that the macros wrote.
 fn describe() -> anyhow::Result<Descriptions> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     let server = match provision::postgres(DATABASE)? {
@@ -92,7 +88,6 @@ fn describe() -> anyhow::Result<Descriptions> {
     read(&written)
 }
 
-/// Creates an empty directory. If the directory exists, removes its contents.
 fn empty(directory: PathBuf) -> anyhow::Result<PathBuf> {
     if directory.exists() {
         std::fs::remove_dir_all(&directory)?;

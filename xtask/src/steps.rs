@@ -1,5 +1,3 @@
-//! Runs other programs.
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
@@ -8,12 +6,10 @@ use anyhow::{Context, ensure};
 /// Cargo's arguments for the builds of long runs.
 pub(crate) const OPTIMIZED: [&str; 2] = ["--profile", "optimized"];
 
-/// Prints a line of progress to standard error.
 pub(crate) fn say(line: &str) {
     eprintln!("xtask: {line}");
 }
 
-/// Runs a command to its end. The command writes to the standard output and standard error of this process.
 pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     let name = Path::new(command.get_program()).display().to_string();
     let name = name.rsplit('/').next().unwrap_or_default();
@@ -22,7 +18,6 @@ pub(crate) fn run(command: &mut Command) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command and returns its standard output, trimmed.
 pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
@@ -31,21 +26,20 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Runs a program silently, and returns true if it succeeds.
 pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Builds a command that runs cargo in the checkout. The program is the cargo that runs this process.
+/// The program is the cargo that runs this process.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(crate::workspace());
     command
 }
 
-/// Returns cargo's target directory, which CARGO_TARGET_DIR or cargo's configuration files may set.
+/// CARGO_TARGET_DIR or cargo's configuration files may set the directory.
 pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     let metadata = output(cargo().args(["metadata", "--no-deps", "--offline", "--format-version=1"]))?;
     let (_, rest) =
@@ -54,14 +48,13 @@ pub(crate) fn target_directory() -> anyhow::Result<PathBuf> {
     Ok(PathBuf::from(directory))
 }
 
-/// Returns a program's exit code. If signal n ended the program, returns 128 + n, as shells do.
+/// Returns 128 + n if signal n ended the program, as shells do.
 pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     use std::os::unix::process::ExitStatusExt;
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Fails if less than `mebibytes` are free at `path`.
 pub(crate) fn enough_space(path: &Path, mebibytes: u64) -> anyhow::Result<()> {
     let existing = path.ancestors().find(|folder| folder.exists()).unwrap_or(path);
     let report = output(Command::new("df").arg("-Pk").arg(existing))?;

@@ -1,5 +1,3 @@
-//! `cargo xtask test`: runs all tests on a machine that is not prepared for them.
-
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
@@ -10,12 +8,10 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::{mail_servers, node, python, steps};
 
-/// Variable that names a PostgreSQL in which tests may create databases.
+/// Names a PostgreSQL in which tests may create databases.
 const DATABASE: &str = "TIDINGS_TEST_DATABASE_URL";
-/// Variable that selects the servers of the tests: `docker` means containers. If it is not set, tests start the installed
-/// programs.
+/// `docker` means containers. If the variable is not set, tests start the installed programs.
 const SERVERS: &str = "TIDINGS_TEST_SERVERS";
-/// Additional arguments of the build if the servers run in containers.
 const CONTAINERS: [&str; 2] = ["--features", "testkit/containers"];
 const SPACE_MEBIBYTES: u64 = 4096;
 
@@ -44,8 +40,7 @@ pub(crate) struct Arguments {
     passed_on: Vec<String>,
 }
 
-/// Runs the tests and returns their exit code. Without containers, it does not return, because the process is replaced by the
-/// test run.
+/// Does not return without containers, because the process is replaced by the test run.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     let extra = if in_containers()? { &CONTAINERS[..] } else { &[] };
@@ -99,8 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(tests.env(DATABASE, &postgres.url))
 }
 
-/// Builds the command of the test run. The program `with-test-cluster` runs this command, and keeps a PostgreSQL running until
-/// the command ends.
+/// `with-test-cluster` runs the command, and keeps a PostgreSQL running until the command ends.
 fn command(arguments: &Arguments, nextest: bool, extra: &[&str]) -> anyhow::Result<Command> {
     let mut command = Command::new(steps::target_directory()?.join("debug").join("with-test-cluster"));
     command.current_dir(crate::workspace());
@@ -126,8 +120,8 @@ fn in_containers() -> anyhow::Result<bool> {
     }
 }
 
-/// Selects the programs to build. The suite starts all programs. They are built together with the tests, so that they have the
-/// suite's features and are built only once. Tests of single crates start only the programs of `testkit` and `stand-ins`.
+/// The suite starts all programs. They are built together with the tests, so that they have the suite's features and are built only once.
+/// Tests of single crates start only the programs of `testkit` and `stand-ins`.
 fn programs(passed_on: &[String]) -> &'static [&'static str] {
     if runs_the_suite(passed_on) {
         &["--workspace", "--bins", "--tests"]

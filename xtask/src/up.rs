@@ -1,5 +1,3 @@
-//! `cargo xtask up`: runs Tidings from a fresh checkout.
-
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -12,7 +10,6 @@ use crate::interrupt::Interrupt;
 use crate::provision::{self, Source};
 use crate::steps;
 
-/// Disk space for the build, the private servers and a small amount of data.
 const SPACE_MEBIBYTES: u64 = 1024;
 
 /// Run Tidings on this machine, with everything that it needs.
@@ -37,8 +34,7 @@ pub(crate) struct Arguments {
     release: bool,
 }
 
-/// Runs `tidings up` and returns its exit code. Without containers, it does not return, because the process is replaced by
-/// `tidings up`, which then gets all signals itself.
+/// Does not return without containers, because the process is replaced by `tidings up`, which then gets all signals itself.
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let data = match arguments.data_dir {
         Some(directory) => std::path::absolute(directory)?,
@@ -77,7 +73,6 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     interrupt.passed_on_to(&mut tidings)
 }
 
-/// Builds the program that contains all services.
 fn build(release: bool) -> anyhow::Result<Command> {
     steps::say("building Tidings; the first time takes a few minutes");
     let mut cargo = steps::cargo();

@@ -1,5 +1,3 @@
-//! `cargo xtask upgrade`: tests upgrades of a large database, and another release beside this one.
-
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 
@@ -7,11 +5,10 @@ use anyhow::{Context, ensure};
 
 use crate::{provision, steps};
 
-/// Disk space for the build and for a million deliveries, or for the build of another release.
 const SPACE_MEBIBYTES: u64 = 8 * 1024;
 const MANY_DELIVERIES: &str = "many_deliveries::";
 const BESIDE: &str = "beside_another_release::";
-/// Environment variable with the directory of the other release's programs.
+/// Directory of the other release's programs.
 const OTHER_PROGRAMS: &str = "TIDINGS_TEST_OTHER_PROGRAMS";
 
 /// Upgrade a database with many deliveries in every state, and check that nothing is lost or sent twice.
@@ -47,7 +44,7 @@ pub(crate) struct Arguments {
     release: bool,
 }
 
-/// Runs the tests one after the other, and returns exit code 1 if one of them fails.
+/// Returns exit code 1 if one of the tests fails.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     steps::enough_space(crate::workspace(), SPACE_MEBIBYTES)?;
     provision::postgres_programs()?;
@@ -73,7 +70,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
     Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Builds the programs of a git revision in a separate folder of the target directory, and returns the directory that contains them.
+/// Builds in a separate folder of the target directory, and returns the directory that contains the programs.
 fn other_programs(revision: &str, profile: &[&str]) -> anyhow::Result<PathBuf> {
     let git = || {
         let mut git = Command::new("git");
