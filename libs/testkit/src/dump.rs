@@ -9,29 +9,18 @@ use crate::database::Database;
 use local_servers::installed;
 
 impl Database {
-    /// Dumps the database to `file`. Other sessions may continue to write to the database.
-    ///
-    /// # Errors
-    /// Returns an error if `pg_dump` is not installed or fails.
+    /// Dumps the database, to which other sessions may continue to write.
     pub fn dump(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("the path is not UTF-8")?;
         run("pg_dump", &["--format=custom", "--dbname", self.url(), "--file", file])
     }
 
-    /// Creates a database and restores a dump into it.
-    ///
-    /// # Errors
-    /// Returns an error if `pg_restore` is not installed or fails.
     pub async fn restored(file: &Path) -> anyhow::Result<Database> {
         let database = Database::create().await;
         database.restore_in_place(file)?;
         Ok(database)
     }
 
-    /// Replaces the contents of the database with a dump.
-    ///
-    /// # Errors
-    /// Returns an error if `pg_restore` is not installed or fails.
     pub fn restore_in_place(&self, file: &Path) -> anyhow::Result<()> {
         let file = file.to_str().context("the path is not UTF-8")?;
         let options = ["--clean", "--if-exists", "--exit-on-error", "--no-owner", "--dbname"];

@@ -1,6 +1,4 @@
-//! The inbox tables, which a rebuild replaces.
-
-/// SQL that counts the users whose stored counters differ from a recount of their items.
+/// Users whose stored counters differ from a recount of their items.
 pub const WRONG_COUNTERS: &str = "
     SELECT count(*) FROM inbox_counter AS kept
     FULL JOIN (
@@ -15,7 +13,7 @@ pub const WRONG_COUNTERS: &str = "
     WHERE (kept.total, kept.unread, kept.unseen, kept.hidden) IS DISTINCT FROM (coalesce(counted.total, 0),
       coalesce(counted.unread, 0), coalesce(counted.unseen, 0), coalesce(counted.hidden, 0))";
 
-/// SQL that returns columns, checks, keys, indexes, storage, owner and grants of the inbox tables as one text.
+/// Columns, checks, keys, indexes, storage, owner and grants of the inbox tables as one text.
 pub const INBOX_TABLES: &str = "
     SELECT string_agg(line, E'\\n' ORDER BY line) FROM (
       SELECT indexdef AS line FROM pg_indexes WHERE schemaname = 'public' AND tablename LIKE 'inbox_%'

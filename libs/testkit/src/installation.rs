@@ -1,5 +1,3 @@
-//! An installation whose services run in the process of the test.
-
 use std::time::Duration;
 
 use domain::event::bundle;
@@ -14,8 +12,7 @@ use crate::servers::Servers;
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// Private servers with schema and streams, and the context in which services run on them. Dropping this value stops the
-/// services. Methods panic if a server cannot be started or refuses a call.
+/// Private servers, and the context in which services run on them in the process of the test. Dropping this value stops the services.
 pub struct Installation {
     pub context: Context,
     /// Connections for SQL statements that `store` does not contain.
@@ -25,13 +22,11 @@ pub struct Installation {
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Installation {
-    /// Starts servers, and creates the schema and the streams. `configure` can change the configuration, which is initially
-    /// [`Servers::config`].
+    /// `configure` can change the configuration, which is initially [`Servers::config`].
     pub async fn start(configure: impl FnOnce(&mut Config)) -> Self {
         Self::start_on(Servers::start().await, configure).await
     }
 
-    /// Prepares an installation as [`start`](Self::start) does, but on servers that already run.
     pub async fn start_on(servers: Servers, configure: impl FnOnce(&mut Config)) -> Self {
         let mut config = servers.config();
         configure(&mut config);
@@ -41,30 +36,29 @@ impl Installation {
         Self { context, pool, servers }
     }
 
-    /// Creates a second context on the same servers, as if a second process connected to them.
+    /// Context on the same servers, as if a second process connected to them.
     pub async fn another(&self) -> Context {
         Box::pin(Context::connect(Config::clone(&self.context.config))).await.unwrap()
     }
 
-    /// Creates an app with the relaxed rules for development. The app's name is also its API key and the digest of its secret.
+    /// The app's name is also its API key and the digest of its secret.
     pub async fn app(&self, name: &str) -> AppId {
         let new = NewApp { name, api_key: name, development: true };
         let draft = self.context.store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         draft.commit(NewSecret { digest: name.as_bytes(), sealed: b"sealed" }).await.unwrap()
     }
 
-    /// Appends a message to a stream.
     pub async fn publish(&self, stream: StreamName, payload: Vec<u8>) {
         self.publish_as(None, stream, payload).await;
     }
 
-    /// Appends a message to a stream, with an id by which the log recognises a duplicate.
+    /// Publishes with an id by which the log recognises a duplicate.
     pub async fn publish_as(&self, id: Option<String>, stream: StreamName, payload: Vec<u8>) {
         let message = Message { stream, id, payload: payload.into() };
         self.context.log.publish(message).await.unwrap();
     }
 
-    /// Reads all events of a stream, oldest first.
+    /// Events, oldest first.
     pub async fn events_in(&self, stream: StreamName) -> Vec<Envelope> {
         let state = self.context.log.state(stream).await.unwrap();
         let mut reader = self.context.log.reader(stream, state.first_seq);
@@ -79,7 +73,7 @@ impl Installation {
         envelopes
     }
 
-    /// Waits until the consumer has acknowledged the first `count` messages of the stream and has no unacknowledged message.
+    /// Waits until the first `count` messages are acknowledged and none is unacknowledged.
     ///
     /// # Panics
     /// Panics after 60 s.
@@ -91,12 +85,10 @@ impl Installation {
         .await;
     }
 
-    /// Runs an SQL query that selects one number.
     pub async fn count(&self, query: &'static str) -> i64 {
         sqlx::query_scalar(query).fetch_one(&self.pool).await.unwrap()
     }
 
-    /// Runs an SQL statement.
     pub async fn run(&self, statement: &'static str) {
         sqlx::raw_sql(statement).execute(&self.pool).await.unwrap();
     }

@@ -1,6 +1,3 @@
-//! Tools for tests: installations on private servers, databases, processes, a proxy that cuts connections, and waiting for a
-//! condition.
-
 mod database;
 mod dump;
 mod eventually;

@@ -8,10 +8,9 @@ mod web_push;
 use domain::Channel;
 use serde_json::{Value, json};
 
-/// Name of an option, values that each part must accept, and values that the gateway must refuse.
+/// Name, values that each part must accept, and values that the gateway must refuse.
 pub type OptionValues = (&'static str, Vec<Value>, Vec<Value>);
 
-/// Returns all options of `override.channel` for a channel; none for a channel without any.
 #[must_use]
 pub fn of_channel(channel: Channel) -> Vec<OptionValues> {
     match channel {
@@ -23,7 +22,7 @@ pub fn of_channel(channel: Channel) -> Vec<OptionValues> {
     }
 }
 
-/// Returns all options of `_config` in the override of an email provider whose own sender is `news@example.com`.
+/// Options of `_config`, for an email provider whose own sender is `news@example.com`.
 #[must_use]
 pub fn of_email_provider() -> Vec<OptionValues> {
     let bad = || ["te..st@example.com", "ada", "a@b\r\nBcc: c@d", ""].map(|text| json!(text)).to_vec();

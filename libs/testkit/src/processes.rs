@@ -1,10 +1,7 @@
-//! Processes on this machine, as `/proc` lists them.
-
 use std::path::Path;
 use std::time::Duration;
 
-/// Returns the command lines of all other processes whose command line contains the path `needle`, or whose working directory is
-/// inside `needle`.
+/// Command lines of other processes that contain the path `needle`, or whose working directory is inside it.
 #[must_use]
 #[allow(clippy::unwrap_used, reason = "this is how a test fails")]
 pub fn naming(needle: &Path) -> Vec<String> {
@@ -28,7 +25,7 @@ pub fn naming(needle: &Path) -> Vec<String> {
 /// Waits until [`naming`] finds no process.
 ///
 /// # Panics
-/// Panics if [`naming`] still finds a process after 10 s.
+/// Panics after 10 s.
 pub async fn gone(needle: &Path) {
     let limit = Duration::from_secs(10);
     crate::eventually(limit, "every process gone", async || naming(needle).is_empty().then_some(())).await;

@@ -11,10 +11,10 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-/// Buffer size in bytes, for each direction of a connection.
+/// Size in bytes, for each direction of a connection.
 const BUFFER: usize = 32 * 1024;
 
-/// A proxy for a server on 127.0.0.1. Dropping this value closes all connections.
+/// Dropping this value closes all connections.
 #[derive(Debug)]
 pub struct Proxy {
     address: SocketAddr,
@@ -22,18 +22,15 @@ pub struct Proxy {
     _stop: DropGuard,
 }
 
-/// State that the tasks of all connections watch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
-    /// True while data from the server is withheld from clients.
     is_withheld: bool,
-    /// Number of cuts. An increment closes all connections that exist at that moment.
+    /// An increment closes all connections that exist at that moment.
     cuts: u64,
 }
 
 impl Proxy {
-    /// Starts a proxy on a free port for the server on `port`. If that server does not run, the proxy accepts connections and
-    /// closes them at once.
+    /// Starts a proxy. If the server does not run, the proxy accepts connections and closes them at once.
     pub async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
@@ -44,18 +41,17 @@ impl Proxy {
         Ok(Proxy { address, flow, _stop: stop.drop_guard() })
     }
 
-    /// Port of the proxy on 127.0.0.1.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
     }
 
-    /// Closes every connection. Withheld data is lost. The proxy still accepts new connections.
+    /// Closes every connection. Withheld data is lost, and the proxy still accepts new connections.
     pub fn cut(&self) {
         self.flow.send_modify(|flow| flow.cuts += 1);
     }
 
-    /// Withholds all data from the server while `withheld` is true. Data from clients still reaches the server.
+    /// Withholds only data from the server.
     pub fn withhold(&self, withheld: bool) {
         self.flow.send_modify(|flow| flow.is_withheld = withheld);
     }
@@ -83,7 +79,6 @@ async fn accept(
     }
 }
 
-/// Forwards data in both directions until one side closes its connection or the connection is cut.
 async fn pass(client: TcpStream, port: u16, flow: watch::Receiver<Flow>) -> io::Result<()> {
     let mut cuts = flow.clone();
     let before = cuts.borrow().cuts;

@@ -1,5 +1,3 @@
-//! Private servers and files of one test.
-
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,8 +12,8 @@ use crate::database::Database;
 const KEY: &str = "master.key";
 const CONNECTED_WITHIN: Duration = Duration::from_secs(60);
 
-/// A database, a nats-server, and a directory with a master key. Dropping this value stops the nats-server, and removes the
-/// database and the directory unless the caller supplied them. Methods panic if a server cannot be started or refuses a call.
+/// A database, a nats-server, and a directory with a master key. Dropping this value stops the nats-server, and removes the database and
+/// the directory unless the caller supplied them.
 pub struct Servers {
     pub nats: NatsServer,
     pub master_key: MasterKey,
@@ -34,14 +32,14 @@ impl Servers {
         Self { _database: Some(database), ..Self::start_on(&url).await }
     }
 
-    /// Starts a nats-server as [`start`](Self::start) does, but uses an existing database, which the caller removes.
+    /// Starts on an existing database, which the caller removes.
     pub async fn start_on(database_url: &str) -> Self {
         let temporary = tempfile::Builder::new().prefix("tidings-test-").tempdir().unwrap();
         let servers = Self::start_in(temporary.path(), database_url).await;
         Self { _temporary: Some(temporary), ..servers }
     }
 
-    /// Starts a nats-server as [`start_on`](Self::start_on) does, but with files in `directory`, which the caller removes.
+    /// Starts with files in `directory`, which the caller removes.
     pub async fn start_in(directory: &Path, database_url: &str) -> Self {
         let master_key = MasterKey::generate_file(&directory.join(KEY)).unwrap();
         let nats = match NatsServer::start_at(&directory.join("nats")).await {
@@ -56,18 +54,15 @@ impl Servers {
         &self.database_url
     }
 
-    /// Path of the master key file.
     pub fn key_file(&self) -> PathBuf {
         self.directory.join(KEY)
     }
 
-    /// Directory for files of the test.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Returns the default configuration with these servers, a single inbox partition, a free port for metrics, and an inbox that
-    /// keeps old items, because tests insert items of any age.
+    /// Configures one inbox partition, a free port for metrics, and an inbox that keeps old items, because tests insert items of any age.
     pub fn config(&self) -> Config {
         let mut config = Config::default();
         config.database.url = Some(self.database_url.parse().unwrap());
@@ -80,8 +75,7 @@ impl Servers {
         config
     }
 
-    /// Returns environment variables that configure a process for these servers, without a configuration file, with the default
-    /// number of partitions and with an inbox that keeps old items.
+    /// Configures a process without a configuration file: the default number of partitions, and an inbox that keeps old items.
     pub fn environment(&self) -> Vec<(String, String)> {
         let key_file = self.key_file();
         let variables = [
@@ -96,7 +90,6 @@ impl Servers {
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).into()
     }
 
-    /// Creates the schema and the streams according to `config`.
     pub async fn prepare(&self, config: &Config) {
         if let Err(error) = try_prepare(config).await {
             panic!("no test installation: {error:#}");

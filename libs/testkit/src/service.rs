@@ -1,5 +1,3 @@
-//! The programs of this workspace as child processes of a test.
-
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -10,7 +8,7 @@ use tempfile::TempDir;
 
 use local_servers::process::{Process, Start};
 
-/// Names of the services. If `tidings` is started through a link with one of these names, it runs that service.
+/// Names of links to `tidings` through which it runs that service.
 pub const SERVICES: [&str; 8] = [
     "tidings-gateway",
     "tidings-dispatcher",
@@ -22,11 +20,10 @@ pub const SERVICES: [&str; 8] = [
     "tidings-webhooks",
 ];
 
-/// Returns the path of the program `name`, built in the same profile as the running test. For a name in [`SERVICES`], the path is
-/// a link to `tidings`.
+/// Program in the profile of the running test. For a name in [`SERVICES`], a link to `tidings`.
 ///
 /// # Panics
-/// Panics if the program has not been built. The message contains the command that builds it.
+/// Panics if the program has not been built.
 #[allow(clippy::panic, reason = "this is how a test fails")]
 pub fn binary(name: &str) -> PathBuf {
     match find(name) {
@@ -35,11 +32,7 @@ pub fn binary(name: &str) -> PathBuf {
     }
 }
 
-/// Returns the path of the program `name` like [`binary`], but from `profile`, the directory of a profile in the target directory of
-/// another checkout.
-///
-/// # Panics
-/// Panics if the directory does not contain the program.
+/// Program from `profile`, the directory of a profile in the target directory of another checkout.
 #[allow(clippy::panic, reason = "this is how a test fails")]
 pub fn binary_in(profile: &Path, name: &str) -> PathBuf {
     match find_in(profile, name) {
@@ -65,7 +58,7 @@ fn find_in(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     if SERVICES.contains(&name) { link(profile, name) } else { Ok(program) }
 }
 
-/// Creates the link `name` to `tidings` in a separate folder of the profile's directory, which cargo does not clean up.
+/// Creates the link in a folder that cargo does not clean up.
 fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let folder = profile.join("links");
     std::fs::create_dir_all(&folder)?;
@@ -78,7 +71,7 @@ fn link(profile: &Path, name: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// A running program of the workspace. It is killed when this value is dropped or this process ends.
+/// A program that is killed when this value is dropped or this process ends.
 #[derive(Debug)]
 pub struct Service {
     start: Start,
@@ -87,12 +80,12 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts [`binary`]`(name)` with `arguments`, and with `environment` in addition to the variables of this process.
+    /// Starts a program, with `environment` in addition to the variables of this process.
     pub fn start(name: &str, arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<Self> {
         Self::start_program(&find(name)?, arguments, environment)
     }
 
-    /// Starts any program with `arguments`, and with `environment` in addition to the variables of this process.
+    /// Starts a program, with `environment` in addition to the variables of this process.
     pub fn start_program(
         program: &Path,
         arguments: &[&str],
@@ -105,7 +98,7 @@ impl Service {
         Ok(Self { _files: Some(files), ..service })
     }
 
-    /// Starts a program as [`start_program`](Self::start_program) does, but with the log file `log`, which is not removed.
+    /// Starts a program whose log file `log` is not removed.
     pub fn start_logged(
         program: &Path,
         arguments: &[&str],
@@ -124,47 +117,43 @@ impl Service {
         self.process.id()
     }
 
-    /// Path of the log file, which contains standard output and standard error of all runs.
+    /// File with standard output and standard error of all runs.
     pub fn log(&self) -> &Path {
         self.process.log()
     }
 
-    /// Returns true while the process runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.process.ended()?.is_none())
     }
 
-    /// Returns the exit status; None while the process runs.
+    /// None while the process runs.
     pub fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.process.ended()
     }
 
-    /// Kills the process with SIGKILL.
     pub fn kill(&mut self) {
         self.process.kill();
     }
 
-    /// Pauses the process with SIGSTOP. Its connections stay open, but it does nothing until [`resume`](Self::resume) is called.
+    /// Sends SIGSTOP: connections stay open, but the process does nothing until [`resume`](Self::resume).
     pub fn pause(&mut self) -> anyhow::Result<()> {
         self.process.pause()
     }
 
-    /// Continues a paused process with SIGCONT.
     pub fn resume(&mut self) -> anyhow::Result<()> {
         self.process.resume()
     }
 
-    /// Sends SIGTERM, after which a service finishes its work in progress and ends.
+    /// Sends SIGTERM, so that a service finishes its work in progress.
     pub fn terminate(&mut self) -> anyhow::Result<()> {
         self.process.signal(Signal::TERM)
     }
 
-    /// Kills the process if it is running, and starts it again with the original arguments and environment.
     pub fn restart(&mut self) -> anyhow::Result<()> {
         self.restart_with(&[])
     }
 
-    /// Restarts the process as [`restart`](Self::restart) does, with additional environment variables for this run only.
+    /// Restarts with variables that apply to this run only.
     pub fn restart_with(&mut self, environment: &[(&str, &str)]) -> anyhow::Result<()> {
         self.process.kill();
         let mut start = self.start.clone();
@@ -175,12 +164,10 @@ impl Service {
         Ok(())
     }
 
-    /// Returns the output since the last start.
     pub fn words(&self) -> String {
         self.process.words()
     }
 
-    /// Returns a text for an error message, with the last 12 lines of the output since the last start.
     pub fn last_words(&self) -> String {
         self.process.last_words()
     }

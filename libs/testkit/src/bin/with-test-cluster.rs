@@ -1,6 +1,5 @@
-//! `with-test-cluster COMMAND…` starts a private PostgreSQL and runs COMMAND with the URL of PostgreSQL in
-//! `TIDINGS_TEST_DATABASE_URL`. If `TIDINGS_TEST_SERVERS=docker` is set, PostgreSQL runs in a container. If
-//! `TIDINGS_TEST_DATABASE_URL` is already set, no PostgreSQL is started. The exit code is the exit code of the command.
+//! `with-test-cluster COMMAND…` runs COMMAND with the URL of a private PostgreSQL in `TIDINGS_TEST_DATABASE_URL`, unless that is already
+//! set. With `TIDINGS_TEST_SERVERS=docker`, PostgreSQL runs in a container. The exit code is that of the command.
 
 use std::process::ExitCode;
 
