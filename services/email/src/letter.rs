@@ -37,7 +37,6 @@ pub(crate) struct Letter<'a> {
     /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
     /// recipients.
     pub(crate) unsubscribe: Option<String>,
-    /// Room in memory, held until the content is sent.
     pub(crate) room: Option<LargeEmail>,
     job: &'a DeliveryJob,
 }

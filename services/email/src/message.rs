@@ -1,3 +1,5 @@
+//! Wire format of an email (RFC 5322 and MIME).
+
 use std::fmt::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 

@@ -23,7 +23,6 @@ pub(crate) struct Connection {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// MAIL: the connection is ready for an email.
     Ready,
     /// RSET, because the server refused a command and the transaction is still open.
     Unfinished,

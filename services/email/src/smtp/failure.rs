@@ -22,21 +22,28 @@ pub enum Failure {
     Busy,
     /// The claim of the delivery ended, or the process stops, and the email was not sent up to its final dot.
     Abandoned,
+    /// The server has only private addresses, which the configuration forbids.
     Forbidden {
+        /// The host, and the setting that would allow calling it.
         cause: String,
     },
+    /// Requesting an access token failed.
     NoToken {
         /// True if the refusal is permanent, so that a retry would fail too.
         is_refused: bool,
         cause: String,
     },
+    /// The server refused a command.
     Refused { stage: Stage, reply: Reply },
+    /// The server lacks a feature that the login or the email needs.
     Unsupported {
         stage: Stage,
+        /// The missing feature.
         what: &'static str,
     },
     /// The connection failed, was lost, or delivered something that is not the reply to a command.
     Broken { stage: Stage, cause: String },
+    /// The server did not answer in time at this stage.
     TimedOut { stage: Stage },
 }
 

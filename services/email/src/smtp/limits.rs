@@ -6,7 +6,6 @@ const fn minutes(number: u64) -> Duration {
 
 #[derive(Clone, Debug)]
 pub struct PoolLimits {
-    /// Maximum number of connections, including idle ones.
     pub connections: usize,
     /// Limit because many servers close a connection after a few hundred emails.
     pub messages_per_connection: u32,
@@ -22,7 +21,6 @@ pub struct PoolLimits {
 /// The default is that of RFC 5321 section 4.5.3.2: servers check clients and emails for as long as this.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// TCP connection to one address of the server.
     pub connect: Duration,
     pub handshake: Duration,
     pub greeting: Duration,

@@ -1,3 +1,5 @@
+//! Login with AUTH (RFC 4954).
+
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -25,7 +27,6 @@ impl Credentials {
         Credentials { login, tokens }
     }
 
-    /// Each step may take `limit`.
     pub(super) async fn log_in(
         &self,
         wire: &mut Wire<Box<dyn Transport>>,

@@ -18,7 +18,6 @@ const CALL_LIMIT: Duration = Duration::from_secs(8);
 const FORM: &str = "application/x-www-form-urlencoded";
 /// Maximum number of octets to read from a response. The rest is ignored.
 const ANSWER: usize = 64 << 10;
-/// Lifetime of a token if the response states none.
 const DEFAULT_LIFETIME: Duration = Duration::from_secs(300);
 /// Maximum lifetime of a token, even if the response states a longer one.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);

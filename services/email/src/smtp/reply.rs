@@ -47,7 +47,6 @@ impl ReplyReader {
         MAX_REPLY.saturating_sub(self.size + self.received.len() - self.start)
     }
 
-    /// Buffer for at most [`room`](Self::room) octets.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.received
     }
