@@ -60,7 +60,7 @@ struct Servers {
 
 impl Inboxes {
     pub(crate) async fn start() -> Inboxes {
-        let database = Database::create().await;
+        let database = Database::with_schema().await;
         let database_url = database.url().to_owned();
         let nats = NatsServer::start().await.unwrap();
         let directory = Arc::new(Directory::new());

@@ -18,10 +18,9 @@ pub(crate) struct Installation {
 
 impl Installation {
     pub(crate) async fn create() -> Self {
-        let database = Database::create().await;
+        let database = Database::with_schema().await;
         let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
         let store = Store::connect(&settings).await.unwrap();
-        store.migrate().await.unwrap();
         let directory = Directory::new();
         let master_key = MasterKey::generate_file(&directory.path().join("master.key")).unwrap();
         Installation { store, master_key, directory, database }

@@ -47,7 +47,7 @@ impl DerefMut for System {
 
 impl System {
     pub(crate) async fn start() -> System {
-        let (current, providers) = (Arc::new(Database::create().await), providers::start().await);
+        let (current, providers) = (Arc::new(Database::with_schema().await), providers::start().await);
         let servers = Servers::start_on(current.url()).await;
         let push_service = providers.push_service.url();
         let settings = SETTINGS.into_iter().chain([("TIDINGS_WEB_PUSH__HOSTS", push_service.as_str())]);

@@ -73,9 +73,7 @@ mod tests {
 
     /// Creates a database that records claims and has one app. The database exists until the first value is dropped.
     async fn recording() -> (Database, PgPool) {
-        let database = Database::create().await;
-        let settings = store::Settings { url: database.url().to_owned(), max_connections: 2 };
-        store::Store::connect(&settings).await.unwrap().migrate().await.unwrap();
+        let database = Database::with_schema().await;
         let pool = PgPool::connect(database.url()).await.unwrap();
         record(&pool).await;
         sqlx::query(APP).execute(&pool).await.unwrap();

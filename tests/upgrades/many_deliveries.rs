@@ -19,7 +19,7 @@ use sqlx::{AssertSqlSafe, PgPool};
 use stand_ins::outbox::Outbox;
 use stand_ins::providers::Providers;
 use suite::{Environment, Role, system};
-use testkit::{Servers, eventually};
+use testkit::{Database, Servers, eventually};
 use uuid::Uuid;
 
 use contents::Contents;
@@ -79,7 +79,8 @@ fn the_last_release_is_one_of_the_two_newest_in_the_changelog() {
 
 async fn upgrade_from(release: &Release) {
     service_kit::install_crypto_provider();
-    let servers = Servers::start().await;
+    let empty = Database::create().await;
+    let servers = Servers::start_on(empty.url()).await;
     let begun = Instant::now();
     let deliveries = install(release, &servers).await;
     let database = PgPool::connect(servers.database_url()).await.unwrap();

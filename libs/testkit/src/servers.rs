@@ -25,9 +25,9 @@ pub struct Servers {
 
 #[allow(clippy::unwrap_used, clippy::panic, reason = "this is how a test fails")]
 impl Servers {
-    /// Starts the servers with a new, empty database.
+    /// Starts the servers with a new database, which has the current schema.
     pub async fn start() -> Self {
-        let database = Database::create().await;
+        let database = Database::with_schema().await;
         let url = database.url().to_owned();
         Self { _database: Some(database), ..Self::start_on(&url).await }
     }

@@ -28,10 +28,9 @@ fn only_points_of_the_curve_are_keys() {
 
 #[tokio::test]
 async fn every_app_gets_one_pair_and_keeps_it() {
-    let database = Database::create().await;
+    let database = Database::with_schema().await;
     let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    store.migrate().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let mut apps = Vec::new();

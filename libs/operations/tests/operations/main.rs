@@ -27,10 +27,9 @@ struct World {
 }
 
 async fn world() -> World {
-    let database = Database::create().await;
+    let database = Database::with_schema().await;
     let settings = Settings { url: database.url().to_owned(), max_connections: 2 };
     let store = Store::connect(&settings).await.unwrap();
-    store.migrate().await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
     let operations = Operations::new(store.clone(), MasterKeySource::Loaded(master_key));

@@ -5,7 +5,6 @@ use std::path::Path;
 
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection, SqlSafeStr};
-use store::{Settings, Store};
 use testkit::Database;
 
 use crate::source;
@@ -48,9 +47,7 @@ fn read_by_the_compiler(mut description: Value) -> Value {
 /// description.
 #[tokio::test(flavor = "multi_thread")]
 async fn descriptions_agree_with_the_schema() {
-    let database = Database::create().await;
-    let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
-    Store::connect(&settings).await.unwrap().migrate().await.unwrap();
+    let database = Database::with_schema().await;
     let mut connection = PgConnection::connect(database.url()).await.unwrap();
     let mut stale = Vec::new();
     for (file, description) in descriptions() {

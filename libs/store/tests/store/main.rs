@@ -105,10 +105,9 @@ pub(crate) struct Fixture {
 }
 
 pub(crate) async fn fixture() -> Fixture {
-    let database = Database::create().await;
+    let database = Database::with_schema().await;
     let store =
         Store::connect(&Settings { url: database.url().to_owned(), max_connections: 12 }).await.unwrap();
-    store.migrate().await.unwrap();
     let pool = PgPool::connect(database.url()).await.unwrap();
     Fixture { store, pool, database }
 }

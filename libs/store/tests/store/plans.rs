@@ -13,7 +13,6 @@ use std::str::FromStr;
 use serde_json::Value;
 use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Row};
-use store::{Settings, Store};
 use testkit::Database;
 
 use crate::source::{self, Statement};
@@ -81,7 +80,7 @@ struct Bench {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
-    let database = Database::create().await;
+    let database = Database::with_schema().await;
     let mut bench = Bench::start(&database).await;
     bench.setting("plan_cache_mode", "force_generic_plan").await;
     bench.prepare().await;
@@ -106,7 +105,7 @@ async fn no_statement_on_a_growing_table_reads_what_it_does_not_return() {
 /// The sessions of workers keep the plans that they made before the tables of a new installation had rows or statistics.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_was_pinned_in_a_new_installation_stays_good() {
-    let database = Database::create().await;
+    let database = Database::with_schema().await;
     let mut bench = Bench::start(&database).await;
     bench.statements.retain(|statement| OF_WORKERS.iter().any(|start| statement.file.starts_with(start)));
     assert!(bench.statements.len() >= 8, "{} statements are found", bench.statements.len());
@@ -119,10 +118,7 @@ async fn a_plan_that_was_pinned_in_a_new_installation_stays_good() {
 }
 
 impl Bench {
-    /// Opens a session on a migrated database.
     async fn start(database: &Database) -> Bench {
-        let settings = Settings { url: database.url().to_owned(), max_connections: 1 };
-        Store::connect(&settings).await.unwrap().migrate().await.unwrap();
         // The session has the settings of a service's session, but longer time limits. Foreign keys and triggers are off.
         let options = PgConnectOptions::from_str(database.url())
             .unwrap()
