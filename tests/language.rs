@@ -10,8 +10,8 @@ use crate::{files, pages, read, relative, report, root};
 
 /// The percentage of doc comments that begin with a headless clause must be below this.
 const HEADLESS_PERCENT: usize = 4;
-/// Maximum number of words of doc comments per line of code. It only falls; the goal is 1.1.
-const MOST_WORDS: f64 = 1.61;
+/// Maximum number of words of doc comments per line of code. It only falls.
+const MOST_WORDS: f64 = 1.1;
 /// Words to avoid, from the right column of the table in `docs/style.md`. Words that have another meaning in this project are
 /// left out.
 const STILTED: [&str; 14] = [
@@ -57,7 +57,7 @@ fn doc_comments_have_few_words_per_line_of_code() {
     }
     let words = prose.words_per_line();
     assert!(words <= MOST_WORDS, "{words:.3} words of doc comments per line of code, at most {MOST_WORDS}");
-    assert!(words > MOST_WORDS - 0.05, "lower MOST_WORDS to {words:.3}");
+    assert!(words > MOST_WORDS - 0.1, "lower MOST_WORDS to {words:.3}");
 }
 
 /// `docs/style.md`: logs, errors, help, OpenAPI and documentation do not use the words of [`STILTED`].
