@@ -1,4 +1,4 @@
-//! Rules of the workspace: which crate may depend on which, how long a file may be, and that the paths and links in the
+//! Rules of the workspace: which crate may depend on which, how much a module may offer, and that the paths and links in the
 //! documentation exist. Every message says what to do.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -14,7 +14,10 @@ use service_kit::log_filter;
 
 use dependencies::packages;
 
-const LONGEST_FILE: usize = 400;
+/// Maximum number of functions, types and constants that one module offers to others.
+const MOST_ITEMS: usize = 26;
+/// Modules that are a list.
+const LISTS: [&str; 1] = ["libs/service-kit/src/metrics.rs"];
 /// Maximum number of files that `ARCHITECTURE.md` names as the path of a send.
 const MOST_FILES_OF_A_SEND: usize = 14;
 /// Maximum total number of lines in these files.
@@ -23,17 +26,44 @@ const MOST_LINES_OF_A_SEND: usize = 3_500;
 const MOST_FILES_OF_THE_CLOSURE: usize = 36;
 const MOST_LINES_OF_THE_CLOSURE: usize = 7_600;
 
+/// Clippy limits the length of functions. The length of files has no limit, because that would divide a type where the limit is.
 #[test]
-fn no_file_is_longer_than_400_lines() {
-    let long: Vec<String> = sources()
+fn no_module_offers_too_much() {
+    let large: Vec<String> = sources()
         .into_iter()
-        .map(|path| (read(&path).lines().count(), path))
-        .filter(|(lines, _)| *lines > LONGEST_FILE)
-        .map(|(lines, path)| {
-            format!("{}: {lines} lines, at most {LONGEST_FILE} are allowed; split the file", relative(&path))
+        .filter(|path| relative(path).contains("/src/") && !LISTS.contains(&&*relative(path)))
+        .map(|path| (offered_items(&read(&path)), path))
+        .filter(|(items, _)| *items > MOST_ITEMS)
+        .map(|(items, path)| {
+            format!(
+                "{}: {items} items that others can use, at most {MOST_ITEMS}; divide it by subject",
+                relative(&path)
+            )
         })
         .collect();
-    report(&long);
+    report(&large);
+}
+
+/// Counts the functions, types and constants of a module that are visible outside it.
+fn offered_items(text: &str) -> usize {
+    let items = ["fn", "struct", "enum", "trait", "type", "static"];
+    text.lines()
+        .filter_map(|line| {
+            let (visibility, rest) = line.trim_start().split_once(' ')?;
+            (visibility == "pub" || visibility.starts_with("pub(")).then_some(rest)
+        })
+        .filter(|rest| {
+            let mut words = rest.split(' ').skip_while(|word| ["async", "const", "unsafe"].contains(word));
+            rest.starts_with("const ") || words.next().is_some_and(|word| items.contains(&word))
+        })
+        .count()
+}
+
+#[test]
+fn items_that_others_can_use_are_counted() {
+    let text = "pub struct A {\n    pub field: u8,\n}\nfn own() {}\nimpl A {\n    pub(crate) const fn new() {}\n    pub async fn f() {}\n}\n\
+        pub(super) const LIMIT: u8 = 1;\npub use other::B;\npub mod c;\n";
+    assert_eq!(offered_items(text), 4);
 }
 
 #[test]
