@@ -11,7 +11,7 @@ use store::deliveries::ledger::HeldClaim;
 use tokio::time::Instant;
 
 use crate::budget::{CallBudget, CallBudgets, CallGuard, PATIENCE, Refusal};
-use crate::job::{Job, JobEnd};
+use crate::lane::{Job, JobEnd};
 use crate::lease::Stop;
 use crate::ledger_batches::LedgerBatches;
 use crate::provider::UsableProvider;

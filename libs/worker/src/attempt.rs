@@ -21,8 +21,8 @@ use crate::admission::{
 };
 use crate::budget::{CallBudgets, CallGuard, PATIENCE};
 use crate::call::{self, ClaimLost, MadeCall, ProviderCall};
-use crate::job::{Job, JobEnd};
 use crate::jobs_in_hand::JobInHand;
+use crate::lane::{Job, JobEnd};
 use crate::lease::Stop;
 use crate::ledger_batches::LedgerBatches;
 use crate::outcome::SettledOutcome;

@@ -14,12 +14,11 @@ use service_kit::metrics::PROVIDER_BREAKER;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::job::Job;
 use crate::jobs_in_hand::JobInHand;
+use crate::lane::Job;
 use crate::provider::UsableProvider;
-use crate::rate::Rate;
 use crate::shares::{Share, Shares};
-use crate::slots::{Pace, Slot, Slots};
+use crate::slots::{Pace, Rate, Slot, Slots};
 
 const MAX_PROVIDERS: u64 = 10_000;
 const MAX_HOSTS: u64 = 10_000;

@@ -12,7 +12,7 @@ use service_kit::clock;
 use service_kit::metrics::{COPIES_IN_DOUBT, JOB_WAIT_SECONDS, PROVIDER_CALL_SECONDS};
 use store::deliveries::ledger::HeldClaim;
 
-use crate::job::Job;
+use crate::lane::Job;
 use crate::lease::{Lease, Stop};
 use crate::ledger_batches::LedgerBatches;
 use crate::{Call, ChannelSender, Provider};

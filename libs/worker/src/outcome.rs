@@ -11,7 +11,7 @@ use store::deliveries::ledger::DeliveryState;
 use store::deliveries::settlement::Settlement;
 use uuid::Uuid;
 
-use crate::job::{Job, JobEnd};
+use crate::lane::{Job, JobEnd};
 use crate::ledger_batches::LedgerBatches;
 
 const SETTLE_PAUSE: Duration = Duration::from_millis(500);
