@@ -19,3 +19,11 @@ macro_rules! columns {
 }
 
 pub(crate) use columns;
+
+/// Converts a number to the type of an `integer` column, or to its maximum.
+pub(crate) fn integer<T>(number: T) -> i32
+where
+    i32: TryFrom<T>,
+{
+    i32::try_from(number).unwrap_or(i32::MAX)
+}

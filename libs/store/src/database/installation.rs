@@ -5,7 +5,7 @@ use domain::{StreamName, Timestamp};
 use sqlx::{Connection as _, PgConnection, Row};
 use tokio::time::timeout;
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
@@ -169,7 +169,7 @@ impl Database<'_> {
     pub async fn fix_partitions(self, partitions: u32) -> Result<u32, Error> {
         sqlx::query!(
             "INSERT INTO installation (partitions) VALUES ($1) ON CONFLICT DO NOTHING",
-            i32::try_from(partitions).unwrap_or(i32::MAX)
+            integer(partitions)
         )
         .execute(&self.0.pool)
         .await?;

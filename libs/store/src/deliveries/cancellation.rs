@@ -15,6 +15,7 @@ use sqlx::types::Json;
 use sqlx::{PgConnection, PgPool};
 use uuid::Uuid;
 
+use crate::database::columns::integer;
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, database::audit::AuditEntry, sends::send};
@@ -166,7 +167,7 @@ pub(crate) async fn stop_parked(
         send.send_at.map(instant),
         send.expires_at.map(instant),
         send.lane.as_str(),
-        i32::try_from(send.recipients.len()).unwrap_or(i32::MAX)
+        integer(send.recipients.len())
     )
     .fetch_one(&mut *connection)
     .await?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use domain::{AppId, Channel, DeliveryId, Reason, SendId, Status, UserNumber};
 use uuid::Uuid;
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::{Deliveries, Error};
 
 #[derive(Clone, Debug)]
@@ -79,7 +79,7 @@ impl Deliveries<'_> {
         columns! { request in requests =>
             app_id = request.app.0,
             id = request.delivery.0,
-            attempt = i32::try_from(request.attempt).unwrap_or(i32::MAX),
+            attempt = integer(request.attempt),
             provider = request.provider.as_deref(),
         }
         let rows = sqlx::query_file!(
@@ -130,7 +130,7 @@ impl Deliveries<'_> {
         columns! { request in first =>
             app_id = request.app.0,
             id = request.delivery.0,
-            attempt = i32::try_from(request.attempt).unwrap_or(i32::MAX),
+            attempt = integer(request.attempt),
             provider = request.provider.as_deref(),
         }
         let rows = sqlx::query_file!(

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use domain::{Answer, AppId, DeliveryId, Outcome, Reason, SendId, Status, StreamName, Timestamp, UserNumber};
 use uuid::Uuid;
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::timer::NewTimer;
 use crate::{Deliveries, Error};
@@ -138,7 +138,7 @@ impl Deliveries<'_> {
             app_id = settlement.app.0,
             id = settlement.delivery.0,
             token = settlement.token,
-            attempt = number(settlement.attempt),
+            attempt = integer(settlement.attempt),
             status = settlement.next.status().0.as_str(),
             reason = settlement.next.status().1.map(Reason::written),
             message_id = provider_id(&settlement.answer),
@@ -148,7 +148,7 @@ impl Deliveries<'_> {
             outcome = settlement.answer.outcome.name(),
             code = settlement.answer.code.as_str(),
             message = settlement.answer.message.as_str(),
-            segments = settlement.answer.segments.map(number),
+            segments = settlement.answer.segments.map(integer),
             stream = settlement.kept_job().map(|_| settlement.job.0.to_string()),
             job = settlement.kept_job(),
         }
@@ -182,8 +182,4 @@ fn provider_id(answer: &Answer) -> Option<&str> {
         Outcome::Sent { provider_id } => provider_id.as_deref(),
         _ => None,
     }
-}
-
-fn number(value: u32) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

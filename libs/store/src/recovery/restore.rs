@@ -127,7 +127,3 @@ impl Restore {
         Ok(())
     }
 }
-
-fn number(value: u32) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
-}

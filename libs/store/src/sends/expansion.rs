@@ -6,7 +6,7 @@ use domain::{AppId, Expansion, Timestamp, UserNumber};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::planned_chunk::PlannedChunk;
@@ -114,7 +114,7 @@ pub(crate) async fn add_to_requests<'t>(
     columns! { (chunk, expansion) in expanded =>
         app_id = chunk.app.0,
         send_id = chunk.send_id.0,
-        recipients = i32::try_from(expansion.recipients.len()).unwrap_or(i32::MAX),
+        recipients = integer(expansion.recipients.len()),
         is_last = expansion.is_last,
     }
     columns! { (chunk, place, number) in by_topic =>

@@ -12,7 +12,7 @@ use domain::{AppId, Channel, Expansion, Reason, SendId, UserNumber};
 use sqlx::types::Json;
 use sqlx::{PgConnection, Postgres, Transaction};
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::sends::chunk::Chunk;
 use crate::sends::facts::{self, Facts};
@@ -46,7 +46,7 @@ impl Freeze {
         columns! { chunk in chunks =>
             apps = chunk.app.0,
             sends = chunk.send_id.0,
-            numbers = number(chunk.chunk),
+            numbers = integer(chunk.chunk),
             expansions = expansion::stored(chunk),
         }
         let rows = sqlx::query!(
@@ -66,7 +66,7 @@ impl Freeze {
             rows.into_iter().map(|row| (AppId(row.app_id), SendId(row.send_id), row.turn)).collect();
         let chunks = chunks.into_iter().map(|chunk| {
             // If `chunks` contains the same chunk twice, only the first one counts as new.
-            let is_new = inserted.remove(&(chunk.app, chunk.send_id, number(chunk.chunk)));
+            let is_new = inserted.remove(&(chunk.app, chunk.send_id, integer(chunk.chunk)));
             PlannedChunk::new(chunk, is_new)
         });
         Ok(Freeze { transaction, chunks: chunks.collect() })
@@ -135,8 +135,8 @@ pub(crate) async fn write_recipients(
     columns! { (chunk, index, decision) in rows =>
         apps = chunk.app.0,
         sends = chunk.send_id.0,
-        chunks = number(chunk.chunk),
-        indexes = number(*index),
+        chunks = integer(chunk.chunk),
+        indexes = integer(*index),
         identifiers = decision.identifier.as_str(),
         users = decision.user.map(|user| user.0),
         in_app = decision.in_app,
@@ -184,7 +184,7 @@ async fn write_deliveries(
         apps = chunk.app.0,
         ids = delivery.id.0,
         sends = chunk.send_id.0,
-        indexes = number(*index),
+        indexes = integer(*index),
         users = user.map(|user| user.0),
         channels = delivery.channel.as_str(),
         targets = delivery.target.as_str(),
@@ -220,7 +220,7 @@ async fn place_restored(
     columns! { (chunk, index, _, delivery) in rows =>
         apps = chunk.app.0,
         ids = delivery.id.0,
-        indexes = number(*index),
+        indexes = integer(*index),
     }
     sqlx::query!(
         "UPDATE delivery d SET recipient_index = new.recipient_index
@@ -266,8 +266,4 @@ pub(crate) fn read_skips(
 
 fn unreadable(cause: impl std::fmt::Display) -> Error {
     Error::Unreadable(cause.to_string())
-}
-
-fn number(value: u32) -> i32 {
-    i32::try_from(value).unwrap_or(i32::MAX)
 }

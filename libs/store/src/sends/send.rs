@@ -6,7 +6,7 @@ use domain::{CategoryId, DeliveryIds, Lane, StreamName};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
@@ -100,7 +100,7 @@ async fn insert(
         expires_at = chunk.send.expires_at.map(instant),
         lane = chunk.send.lane.as_str(),
         title = chunk.send.content.title.as_deref(),
-        recipients = i32::try_from(chunk.send.recipients.len()).unwrap_or(i32::MAX),
+        recipients = integer(chunk.send.recipients.len()),
         category_id = category.map(|id| id.0),
         template_id = template.map(|(id, _)| id.0),
         template_version = template.map(|(_, version)| version),

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use domain::{AppId, Channel, Reason, SendId, Status, Timestamp};
 use sqlx::types::Json;
 
+use crate::database::columns::integer;
 use crate::deliveries::parked::ParkedSend;
 use crate::{Error, Sends, sends::send};
 
@@ -30,7 +31,7 @@ impl From<ParkedSend> for RequestSummary {
         RequestSummary {
             accepted_at: parked.accepted_at,
             send_at: parked.send_at,
-            recipients: i32::try_from(parked.recipients).unwrap_or(i32::MAX),
+            recipients: integer(parked.recipients),
             topics: parked.topics.into_iter().map(|topic| (topic, 0)).collect(),
             expanding: false,
             planned: 0,

@@ -4,6 +4,7 @@ use domain::{AppId, Expansion, SendId, Timestamp};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
+use crate::database::columns::integer;
 use crate::sends::chunk::Chunk;
 use crate::{Error, Sends};
 
@@ -37,8 +38,8 @@ impl Sends<'_> {
                WHERE r.app_id = $1 AND r.send_id = $2"#,
             app.0,
             send_id.0,
-            i32::try_from(chunk).unwrap_or(i32::MAX),
-            i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX)
+            integer(chunk),
+            integer(CHUNK_RECIPIENTS)
         )
         .fetch_optional(&self.0.pool)
         .await?;

@@ -3,6 +3,7 @@ use serde_json::Value;
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
+use crate::database::columns::integer;
 use crate::{Control, Error, database::audit::AuditEntry};
 
 /// If the provider exists, its row stays locked until [`ProviderEdit::put`] commits or the edit is dropped.
@@ -154,7 +155,7 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
         provider.settings,
         sealed,
         keep,
-        provider.max_per_second.map(|limit| i32::try_from(limit).unwrap_or(i32::MAX))
+        provider.max_per_second.map(integer)
     )
     .fetch_one(connection)
     .await?;

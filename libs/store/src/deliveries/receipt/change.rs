@@ -3,7 +3,7 @@ use domain::{Envelope, Reason, Status, StreamName, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
 use crate::Error;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
@@ -84,7 +84,7 @@ async fn add_to_attempts(connection: &mut PgConnection, recordings: &[Recording<
     columns! { recording in recordings =>
         app_id = recording.delivery.app.0,
         id = recording.delivery.id.0,
-        number = i32::try_from(recording.delivery.attempt).unwrap_or(i32::MAX),
+        number = integer(recording.delivery.attempt),
         provider = recording.delivery.provider.as_deref(),
         receipt = recording.receipt.outcome_name(),
         code = recording.receipt.answer.code.as_str(),

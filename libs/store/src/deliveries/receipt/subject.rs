@@ -8,7 +8,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 
 pub(super) struct NamedAttempt {
     pub(super) app: AppId,
@@ -36,7 +36,7 @@ pub(super) async fn find(
     columns! { receipt in receipts =>
         app_id = receipt.app.0,
         delivery_id = delivery(receipt).0,
-        attempt = delivery(receipt).1.map(|number| i32::try_from(number).unwrap_or(i32::MAX)),
+        attempt = delivery(receipt).1.map(integer),
         provider = message(receipt).map(|(provider, _)| provider),
         provider_id = message(receipt).map(|(_, id)| id),
     }

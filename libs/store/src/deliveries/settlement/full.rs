@@ -4,8 +4,8 @@ use domain::{Outcome, Reason, Status};
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
-use super::{RecordedStep, Settlement, number, provider_id};
-use crate::database::columns::columns;
+use super::{RecordedStep, Settlement, provider_id};
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
@@ -119,7 +119,7 @@ async fn update_deliveries(
         app_id = settlement.app.0,
         id = settlement.delivery.0,
         token = settlement.token,
-        attempt = number(settlement.attempt),
+        attempt = integer(settlement.attempt),
         status = state(settlement).0.as_str(),
         reason = state(settlement).1.map(Reason::written),
         message_id = provider_id(&settlement.answer),
@@ -180,7 +180,7 @@ async fn insert_attempts(
     columns! { SettledAttempt { settlement, held } in made =>
         app_id = settlement.app.0,
         delivery_id = settlement.delivery.0,
-        attempt = number(settlement.attempt),
+        attempt = integer(settlement.attempt),
         started_at = instant(settlement.started_at),
         ended_at = instant(settlement.ended_at),
         provider = settlement.provider.as_deref(),
@@ -189,7 +189,7 @@ async fn insert_attempts(
         message = settlement.answer.message.as_str(),
         message_id = provider_id(&settlement.answer),
         of_erased = held.of_erased,
-        segments = settlement.answer.segments.map(number),
+        segments = settlement.answer.segments.map(integer),
         awaits_receipt = settlement.awaits_receipt(),
     }
     sqlx::query!(

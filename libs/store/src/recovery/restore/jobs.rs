@@ -6,9 +6,9 @@ use domain::{AppId, DeliveryId, DeliveryIds, SendId};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
-use crate::recovery::restore::{Restore, number};
+use crate::recovery::restore::Restore;
 
 #[derive(Clone, Debug)]
 pub struct FoundJob {
@@ -32,12 +32,12 @@ impl Restore {
             app_id = found.app.0,
             id = found.job.delivery_id.0,
             send_id = found.send_id.0,
-            recipient = found.job.recipient.map(number),
+            recipient = found.job.recipient.map(integer),
             user_number = found.job.user.0,
             channel = found.job.channel.as_str(),
             target = found.job.target.as_str(),
             expires_at = found.job.expires_at.map(instant),
-            attempt = number(found.job.attempt),
+            attempt = integer(found.job.attempt),
             handed_out = found.handed_out,
         }
         self.keep_delivery_ids(&app_id, &id, &send_id).await?;

@@ -3,11 +3,11 @@ use domain::{AppId, DeliveryId, Reason, SendId, Timestamp};
 use sqlx::Connection as _;
 
 use crate::Error;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::cancellation;
 use crate::deliveries::suppression::{self, DeadTarget};
-use crate::recovery::restore::{Restore, number};
+use crate::recovery::restore::Restore;
 
 /// Stored in place of the provider's code, which the log does not contain.
 const CODE: &str = "restored";
@@ -31,7 +31,7 @@ impl Restore {
         columns! { outcome in outcomes =>
             app_id = outcome.app.0,
             id = outcome.settled.delivery_id.0,
-            attempt = number(outcome.settled.attempt),
+            attempt = integer(outcome.settled.attempt),
             status = outcome.settled.status.as_str(),
             reason = outcome.settled.reason.map(Reason::written),
             provider = outcome.settled.provider.as_deref(),

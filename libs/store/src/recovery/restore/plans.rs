@@ -9,8 +9,8 @@ use sqlx::types::Json;
 use sqlx::{Connection as _, PgConnection};
 
 use crate::Error;
-use crate::database::columns::columns;
-use crate::recovery::restore::{Restore, number};
+use crate::database::columns::{columns, integer};
+use crate::recovery::restore::Restore;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
 use crate::sends::plan;
@@ -60,7 +60,7 @@ async fn restorable<'a>(
     columns! { found in plans =>
         app_id = found.app.0,
         send_id = found.send_id.0,
-        chunk = number(found.planned.chunk),
+        chunk = integer(found.planned.chunk),
         deliveries = i64::from(found.planned.deliveries),
     }
     let rows = sqlx::query!(
@@ -79,7 +79,7 @@ async fn restorable<'a>(
         &send_id,
         &chunk,
         &deliveries,
-        i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX)
+        integer(CHUNK_RECIPIENTS)
     )
     .fetch_all(connection)
     .await?;
@@ -178,7 +178,7 @@ async fn freeze(connection: &mut PgConnection, chunks: &[FoundChunk<'_>]) -> Res
     columns! { (chunk, planned) in chunks =>
         app_id = chunk.app.0,
         send_id = chunk.send_id.0,
-        turn = number(chunk.chunk),
+        turn = integer(chunk.chunk),
         categories = category(planned).map(|id| id.0),
         templates = template(planned).map(|(id, _)| id.0),
         versions = template(planned).map(|(_, version)| version),

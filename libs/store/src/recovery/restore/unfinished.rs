@@ -11,7 +11,7 @@ use sqlx::{Connection as _, PgConnection};
 use uuid::Uuid;
 
 use crate::Error;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::deliveries::timer::{self, NewTimer};
 use crate::recovery::restore::{Restore, plans};
 use crate::sends::chunk::Chunk;
@@ -127,7 +127,7 @@ struct StoredRow {
 /// if the send has several chunks or is scheduled.
 fn unfinished_send(row: StoredRow) -> UnfinishedSend {
     let Json(send) = row.body;
-    let named = i32::try_from(send.chunks()).unwrap_or(i32::MAX);
+    let named = integer(send.chunks());
     let frozen: HashSet<i32> = row.frozen.into_iter().collect();
     let open = (0..).find(|chunk| !frozen.contains(chunk)).unwrap_or(named);
     let next = if open < named { Some(open) } else { send.needs_stored_body().then_some(open - 1) };

@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 
 use crate::Error;
 use crate::control::template::TemplateVersion;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::sends::planned_chunk::PlannedChunk;
 
 /// The first chunk of a send uses the newest version. The other chunks of the send use the same version as the first.
@@ -17,7 +17,7 @@ pub(super) async fn read(connection: &mut PgConnection, chunks: &mut [PlannedChu
         return Ok(());
     }
     columns! { (index, chunk, template) in named =>
-        indexes = i32::try_from(*index).unwrap_or(i32::MAX),
+        indexes = integer(*index),
         apps = chunk.app.0,
         sends = chunk.send_id.0,
         identifiers = identifier_of(template),

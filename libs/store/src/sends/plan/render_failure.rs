@@ -1,7 +1,6 @@
 use domain::{AppId, Channel, Reason, SendId, Status};
 
-use super::number;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::deliveries::ledger::{DeliveryState, StateRow};
 use crate::{Error, Sends};
 
@@ -31,7 +30,7 @@ impl Sends<'_> {
         columns! { failure in failures =>
             apps = failure.app.0,
             sends = failure.send_id.0,
-            recipients = number(failure.recipient_index),
+            recipients = integer(failure.recipient_index),
             channels = failure.channel.as_str(),
         }
         let rows = sqlx::query_as!(
@@ -60,7 +59,7 @@ impl Sends<'_> {
         columns! { failure in failures =>
             apps = failure.app.0,
             sends = failure.send_id.0,
-            recipients = number(failure.recipient_index),
+            recipients = integer(failure.recipient_index),
             channels = failure.channel.as_str(),
         }
         sqlx::query!(

@@ -6,8 +6,9 @@ use domain::{DeliveryId, Expansion, Reason, SendId, Status, UserNumber};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
-use super::{Freeze, number, read_skips, unreadable};
+use super::{Freeze, read_skips, unreadable};
 use crate::Error;
+use crate::database::columns::integer;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
 use crate::sends::planned_chunk::Decisions;
@@ -67,7 +68,7 @@ async fn has_stored_end(connection: &mut PgConnection, chunk: &Chunk) -> Result<
            WHERE app_id = $1 AND send_id = $2 AND turn = $3"#,
         chunk.app.0,
         chunk.send_id.0,
-        number(chunk.chunk)
+        integer(chunk.chunk)
     )
     .fetch_optional(connection)
     .await?;
@@ -105,5 +106,5 @@ async fn waiting_deliveries(
 }
 
 fn first_index(chunk: u32) -> i32 {
-    number(chunk).saturating_mul(i32::try_from(CHUNK_RECIPIENTS).unwrap_or(i32::MAX))
+    integer(chunk).saturating_mul(integer(CHUNK_RECIPIENTS))
 }

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use sqlx::PgConnection;
 
 use super::{AttemptResult, DueMessage, Pace};
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::{Error, Webhooks};
 
@@ -195,7 +195,7 @@ async fn update_health(
         &failed,
         &asked,
         &gone,
-        i32::try_from(pace.failures).unwrap_or(i32::MAX),
+        integer(pace.failures),
         pace.pause.as_secs_f64(),
         pace.longest_pause.as_secs_f64()
     )
