@@ -30,6 +30,17 @@ fn problems(result: Result<Config, ConfigError>) -> Vec<String> {
     }
 }
 
+/// The chart refuses values that its schema does not name.
+#[test]
+fn the_chart_accepts_every_section() {
+    let chart = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/helm/tidings/values.schema.json");
+    let schema: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(chart).unwrap()).unwrap();
+    let accepted = schema["properties"]["config"]["properties"].as_object().unwrap();
+    let shipped: toml::Table = std::fs::read_to_string(SHIPPED).unwrap().parse().unwrap();
+    let mut missing = shipped.keys().filter(|section| !accepted.contains_key(*section));
+    assert_eq!(missing.next(), None);
+}
+
 #[test]
 fn the_shipped_file_states_the_defaults() {
     let config = Config::from_sources(Some(Path::new(SHIPPED)), []).unwrap();
