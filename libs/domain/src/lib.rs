@@ -5,6 +5,7 @@
 pub mod action;
 pub mod actor;
 pub mod app_setting;
+pub mod body;
 mod channels;
 mod deliveries;
 mod digest;

@@ -1,5 +1,7 @@
 use serde::Serialize;
+use serde_json::{Value, json};
 
+use crate::body::{Described, ObjectSchema, Presence, Schemas, named};
 use crate::excerpt::excerpt;
 
 /// Length in bytes.
@@ -15,6 +17,25 @@ pub struct Problem {
     pub code: &'static str,
     /// One sentence that names the field and the fix.
     pub message: String,
+}
+
+impl Described for Problem {
+    fn schema(schemas: &mut Schemas) -> Value {
+        named(schemas, "Problem", |_| {
+            let mut problem = ObjectSchema::new(&["One problem of a request."]);
+            let mut add = |key, about: &str| {
+                problem.add(key, Presence::Required, &[about], json!({"type": "string"}));
+            };
+            add(
+                "field",
+                "Path of the member, such as `sendTo.recipients[3]`, or the name of a parameter or header; empty if the problem\n\
+                 concerns the whole body.",
+            );
+            add("code", "Stable code, such as `too_long`.");
+            add("message", "One sentence that names the field and the fix.");
+            problem.finish()
+        })
+    }
 }
 
 impl Problem {

@@ -14,6 +14,10 @@ macro_rules! text_enum {
             }
         }
 
+        impl $crate::body::words::Words for $name {
+            const WORDS: &'static [(&'static str, Self)] = &[$(($text, $name::$variant)),+];
+        }
+
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str(self.as_str())

@@ -15,7 +15,10 @@ use operations::OperationError;
 use serde::Serialize;
 use service_kit::clock;
 use service_kit::line_rate::LineRate;
+use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::described;
 
 use fairness::quota::Overuse;
 
@@ -25,6 +28,8 @@ const MOST_PROBLEMS: usize = 100;
 
 /// Value of `WWW-Authenticate` in a 401. Bearer tokens are the only credentials of this API that have an HTTP authentication
 /// scheme (RFC 9110, section 11.6.1, and RFC 6750).
+/// `status` of every error.
+const ERROR: &str = "error";
 const CHALLENGE: &str = "Bearer realm=\"tidings\"";
 const NO_SUCH_METHOD: &str = "the resource does not support this method";
 const FULL: &str = "too many live connections; connect again later";
@@ -77,21 +82,49 @@ pub enum Failure {
     Defect(String),
 }
 
-/// Body of every error except 400.
-#[derive(Serialize)]
-struct ErrorBody<'a> {
+/// The body of every error except 400 and 500.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Error, example = json!({"status": "error", "message": "no such notification", "code": "not_found"}))]
+pub struct ErrorBody<'a> {
+    #[schema(pattern = "^error$")]
     status: &'static str,
+    /// One sentence about the cause.
     message: &'a str,
+    /// Stable code, such as `not_found`.
     code: &'a str,
-    #[serde(rename = "errorId", skip_serializing_if = "Option::is_none")]
-    error_id: Option<Uuid>,
 }
 
-/// Body of a 400.
-#[derive(Serialize)]
-struct ProblemsBody<'a> {
+/// The body of a 500.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Defect, example = json!({
+    "status": "error",
+    "message": "internal error",
+    "code": "internal",
+    "errorId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11",
+}))]
+pub struct DefectBody {
+    #[schema(pattern = "^error$")]
+    status: &'static str,
+    message: &'static str,
+    code: &'static str,
+    /// Id of this error in the service's log, where the cause is recorded.
+    #[schema(value_type = String, format = "uuid")]
+    error_id: Uuid,
+}
+
+/// The body of a 400. `errors` lists every problem; `message` contains only the messages of these problems.
+#[derive(Serialize, ToSchema)]
+#[schema(as = Problems, example = json!({
+    "status": "error",
+    "message": ["notification is required"],
+    "errors": [{"field": "notification", "code": "required", "message": "notification is required"}],
+}))]
+pub struct ProblemsBody<'a> {
+    #[schema(pattern = "^error$")]
     status: &'static str,
     message: Vec<&'a str>,
+    #[schema(value_type = Vec<described::Problem>)]
     errors: &'a [Problem],
 }
 
@@ -298,34 +331,34 @@ impl ResponseError for Failure {
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
-        let body = |message, code, error_id| ErrorBody { status: "error", message, code, error_id };
+        let body = |message, code| ErrorBody { status: ERROR, message, code };
         match self {
             Failure::Invalid(problems) => {
                 let problems = listed(problems);
                 let message = problems.iter().map(|problem| problem.message.as_str()).collect();
-                response.json(ProblemsBody { status: "error", message, errors: &problems })
+                response.json(ProblemsBody { status: ERROR, message, errors: &problems })
             }
             Failure::Refused { status, code, message } => {
                 if *status == StatusCode::UNAUTHORIZED {
                     response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
                 }
-                response.json(body(message, code, None))
+                response.json(body(message, code))
             }
             Failure::Method(allow) => {
                 response.insert_header((ALLOW, allow.as_str()));
-                response.json(body(NO_SUCH_METHOD, "method_not_allowed", None))
+                response.json(body(NO_SUCH_METHOD, "method_not_allowed"))
             }
             Failure::Limited { seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));
-                response.json(body(LIMITED, "rate_limited", None))
+                response.json(body(LIMITED, "rate_limited"))
             }
             Failure::QuotaReached { message, seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));
-                response.json(body(message, "quota_reached", None))
+                response.json(body(message, "quota_reached"))
             }
             Failure::Full { seconds } => {
                 response.insert_header((RETRY_AFTER, *seconds));
-                response.json(body(FULL, "unavailable", None))
+                response.json(body(FULL, "unavailable"))
             }
             Failure::Unavailable { message, cause } => {
                 if let Some(left_out) = UNAVAILABLE.line(message, Instant::now()) {
@@ -336,12 +369,13 @@ impl ResponseError for Failure {
                     );
                 }
                 response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
-                response.json(body(message, "unavailable", None))
+                response.json(body(message, "unavailable"))
             }
             Failure::Defect(cause) => {
                 let error_id = clock::new_id();
                 tracing::error!(%error_id, cause, "a request failed with an internal error");
-                response.json(body("internal error", "internal", Some(error_id)))
+                let (message, code) = ("internal error", "internal");
+                response.json(DefectBody { status: ERROR, message, code, error_id })
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod cors;
 pub mod cursor;
 pub mod database;
 pub mod deprecation;
+pub mod described;
 pub mod failure;
 pub mod file;
 pub mod handling;

@@ -9,13 +9,33 @@ use web::failure::RETRY_AFTER_SECONDS;
 use web::stranger::Stranger;
 
 use crate::gateway::Gateway;
-use crate::openapi::readiness::Readiness;
 
 /// Answer to a liveness probe.
 #[derive(Serialize, ToSchema)]
 #[schema(example = json!({"status": "ok"}))]
 struct Alive {
     status: &'static str,
+}
+
+/// Answer to a readiness probe.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Readiness, example = json!({"ready": true, "notReady": []}))]
+struct ReadinessBody {
+    /// False once the process is stopping.
+    ready: bool,
+    /// Unreachable servers, and `process` while the process is stopping.
+    #[schema(inline)]
+    not_ready: Vec<NotReady>,
+}
+
+/// A dependency that is not ready.
+#[derive(Serialize, ToSchema)]
+struct NotReady {
+    /// `database`, `log` or `process`.
+    name: &'static str,
+    /// `unreachable`, `no answer in time` or `stopping`.
+    reason: &'static str,
 }
 
 /// Checks that the process is alive.
@@ -40,11 +60,11 @@ pub(crate) async fn alive() -> HttpResponse {
     operation_id = "isReady",
     tag = "operation",
     responses(
-        (status = 200, description = "Ready to serve requests. `notReady` lists unreachable servers.", body = Readiness),
+        (status = 200, description = "Ready to serve requests. `notReady` lists unreachable servers.", body = ReadinessBody),
         (
             status = 503,
             description = "Not ready: the process is stopping.",
-            body = Readiness,
+            body = ReadinessBody,
             example = json!({"ready": false, "notReady": [{"name": "process", "reason": "stopping"}]}),
         ),
     ),
@@ -55,5 +75,7 @@ pub(crate) async fn ready(_: Stranger, gateway: Data<Gateway>) -> HttpResponse {
     if !report.ready {
         response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
     }
-    response.json(report)
+    let not_ready = report.not_ready.iter();
+    let not_ready = not_ready.map(|failing| NotReady { name: failing.name, reason: failing.reason });
+    response.json(ReadinessBody { ready: report.ready, not_ready: not_ready.collect() })
 }

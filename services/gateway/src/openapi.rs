@@ -11,33 +11,24 @@
 //! 3. Derive `ToSchema` for the struct of its answer, next to the handler, and give it an example. Add `#[schema(as = …)]` if
 //!    another schema has the same name. All members are required: a member without a value is null. For a member whose type is
 //!    from `domain`, name a schema of `vocabulary.rs`, for example `#[schema(value_type = Option<Time>)]`.
-//! 4. Define a struct for its request in a file of this folder. The struct exists only for its schema: `Fields` reads the body.
+//! 4. Declare its request body with `domain::body!` next to the code that reads it, and add it to `described.rs`. The reader and
+//!    the schema come from the declaration.
 //! 5. `shared.rs` adds the headers, and the errors that every handler can return. For other errors, such as 409 and 422, state
 //!    only `(status = 409, description = "…")`. The API suite checks every answer against the document.
 
 pub(crate) mod alias;
-pub(crate) mod callback;
-pub(crate) mod category;
-pub(crate) mod device;
+pub(crate) mod described;
 pub(crate) mod document;
-pub(crate) mod error;
-pub(crate) mod inbox;
 pub(crate) mod page;
-pub(crate) mod patch;
-pub(crate) mod preference;
-pub(crate) mod readiness;
 pub(crate) mod security;
-pub(crate) mod send;
 pub(crate) mod shared;
-pub(crate) mod subscription;
-pub(crate) mod topic;
-pub(crate) mod user;
 pub(crate) mod vocabulary;
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use utoipa::OpenApi;
+use web::failure::{DefectBody, ErrorBody, ProblemsBody};
 
 use crate::clients;
 use crate::deliveries;
@@ -139,7 +130,19 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         clients::newest,
         clients::versioned,
     ),
-    components(schemas(error::Problems, error::Refusal, error::Defect)),
+    components(schemas(
+        ProblemsBody,
+        ErrorBody,
+        DefectBody,
+        // Request bodies refer to these.
+        vocabulary::Identifier,
+        vocabulary::TopicIdentifier,
+        vocabulary::Id,
+        vocabulary::Time,
+        vocabulary::FreeObject,
+        vocabulary::Channel,
+        vocabulary::Lane,
+    )),
 )]
 struct Handlers;
 
@@ -152,6 +155,10 @@ pub(crate) fn describe(prefix: &str) -> serde_json::Result<Value> {
         for (path, operation) in operations(paths) {
             shared::complete(path, prefix, operation);
         }
+    }
+    if let Some(schemas) = document["components"]["schemas"].as_object_mut() {
+        web::described::add(schemas);
+        described::add(schemas);
     }
     let answers = answer_schemas(&document);
     if let Some(components) = document["components"].as_object_mut() {

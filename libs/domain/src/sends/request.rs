@@ -1,31 +1,36 @@
 //! Reads and validates the body of a send request and turns it into a [`SendRequest`].
 
 mod attachments;
+mod audience;
+mod notification;
 mod overrides;
-mod topics;
 
-use std::collections::HashSet;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use self::attachments::SendData;
+use self::audience::{Audience, RecipientBody, SendTo};
+use self::notification::{Notification, NotificationContent};
+use self::overrides::OverrideBody;
+use crate::body::Body;
+use crate::body::kind::{
+    As, Deprecated, Flag, FreeObject, Identifier, List, Nested, Text, Time, bytes, with_pattern,
+};
+use crate::body::words::{OneOf, Words};
 use crate::content::{InAppContent, Object};
-use crate::fields::{Fields, MAX_IDENTIFIER, check_identifier, check_plain_json};
-use crate::id::TemplateId;
+use crate::fields::{MAX_IDENTIFIER, check_plain_json};
 use crate::overrides::Overrides;
-use crate::profile::MAX_PROFILE;
-use crate::send::{Lane, Recipient, SendRequest, TRANSACTIONAL_RECIPIENTS, TemplateRef};
+use crate::send::{Lane, SendRequest, TRANSACTIONAL_RECIPIENTS, TemplateRef};
 use crate::size::json_size;
-use crate::{Problem, Timestamp, content_ids, profile};
+use crate::{Problem, Timestamp, content_ids};
 
 pub use attachments::{Files, MAX_ATTACHED, MAX_ATTACHMENTS, MAX_FILE_NAME, MAX_MEDIA_TYPE};
+pub use audience::{MAX_EXCLUDED, MAX_RECIPIENTS, MAX_TOPICS};
 pub use overrides::{
     MAX_COPIES, MAX_EMAIL_PART, MAX_HEADER_VALUE, MAX_HEADERS, MAX_PROVIDER_OVERRIDES, MAX_SENDER,
 };
-pub use topics::{MAX_EXCLUDED, MAX_TOPICS};
 
-/// Maximum number of recipients of one send.
-pub const MAX_RECIPIENTS: usize = 10_000;
 /// Longest title, in bytes.
 pub const MAX_TITLE: usize = 1024;
 /// Longest message, in bytes.
@@ -38,6 +43,55 @@ pub const MAX_DATA: usize = 256 * 1024;
 pub const MAX_FAN_OUT: usize = 64 * 1024 * 1024;
 /// Longest time ahead for which a send may be scheduled.
 pub const MAX_AHEAD: Duration = Duration::from_secs(90 * 86_400);
+
+crate::body! {
+    /// Content and recipients of a send. At least one recipient or topic is required.
+    pub struct SendBody as "SendRequest" {
+        required notification: Nested<NotificationContent>,
+        optional send_to as "sendTo": Nested<SendTo>,
+        /// Deprecated in favour of `sendTo.recipients`. The service merges both lists and removes duplicates.
+        optional recipients: Deprecated<List<RecipientBody, MAX_RECIPIENTS>>,
+        /// Identifier of a category. The service creates the category if it is missing. Overrides `notification.category`.
+        optional category: Identifier,
+        optional data: As<Nested<SendData>, FreeObject>,
+        optional overrides as "override": Nested<OverrideBody>,
+        /// True if the send may use only proven targets: addresses, push tokens and subscriptions that a caller with a user token, a
+        /// signature or the API secret stored. If a user has only other targets on a channel, the channel is skipped with the reason
+        /// `unproven_target`. Set it for one-time codes. Default: false.
+        optional proven_targets as "provenTargets": Flag,
+        /// Earliest time of delivery, at most 90 days ahead. A time in the past means now.
+        optional send_at as "sendAt": Time,
+        /// Latest time of sending. A delivery by email, push or SMS that is not sent by then ends as `expired`.
+        optional expires_at as "expiresAt": Time,
+        /// Lane of the send. A send to more than 100 recipients always uses `bulk`, and so do the further subscribers of a large topic.
+        optional lane: As<Lane, OneOf<Lane>>,
+        /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
+        optional on_unknown_recipient as "onUnknownRecipient": OneOf<OnUnknownRecipient>,
+        /// Same as the header `Idempotency-Key`.
+        optional idempotency_key as "idempotencyKey": As<VisibleText, Text<MAX_IDENTIFIER>>,
+    }
+    example {
+        "notification": {"title": "Your order is on its way", "message": "It arrives on Friday.", "category": "orders"},
+        "sendTo": {"recipients": ["ada", {"identifier": "bob", "email": "bob@example.com"}]},
+        "data": {"orderId": 1007},
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum OnUnknownRecipient {
+    Skip,
+    Reject,
+}
+
+impl Words for OnUnknownRecipient {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("skip", OnUnknownRecipient::Skip), ("reject", OnUnknownRecipient::Reject)];
+}
+
+crate::schemas! {
+    /// Visible ASCII characters.
+    VisibleText = |_| with_pattern(bytes(1, MAX_IDENTIFIER), "^[!-~]*$");
+}
 
 /// Current time and strictness for the validation of a send request.
 #[derive(Clone, Copy, Debug)]
@@ -80,7 +134,7 @@ pub struct InvalidRequest {
 pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRequest> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let parsed = Fields::open("", body, &mut problems).map(|fields| read_body(fields, rules, &mut problems));
+    let parsed = SendBody::open("", body, &mut problems).map(|body| read_body(body, rules, &mut problems));
     match parsed {
         Some(parsed) if problems.is_empty() => Ok(parsed),
         Some(parsed) => {
@@ -91,30 +145,26 @@ pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRe
     }
 }
 
-fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) -> ParsedSend {
-    let notification = read_notification(&mut body, rules.strict, problems);
+fn read_body(mut body: SendBody, rules: SendRules, problems: &mut Vec<Problem>) -> ParsedSend {
+    let notification = body.notification(problems).map(|fields| fields.read(rules.strict, problems));
+    let Notification { mut content, template, category } = notification.unwrap_or_default();
     let Audience { recipients, topics, exclude, deprecated } =
-        read_audience(&mut body, rules.strict, problems);
-    let Notification { mut content, template, category } = notification;
-    let category = body.identifier("category", problems).or(category);
+        Audience::read(&mut body, rules.strict, problems);
+    let category = body.category(problems).or(category);
     let files = read_data(&mut body, &mut content.data, rules.strict, problems);
-    let (channels, overrides) = overrides::read(&mut body, rules.strict, problems);
+    let overrides = body.overrides(problems).map(|overrides| overrides.read(rules.strict, problems));
+    let (channels, overrides) = overrides.unwrap_or_default();
     if rules.strict {
         check_content_ids(&overrides, &files, problems);
     }
-    let proven_targets = body.flag("provenTargets", problems).unwrap_or(false);
-    let send_at = body.time("sendAt", problems).filter(|&at| at > rules.now);
-    let expires_at = body.time("expiresAt", problems);
+    let proven_targets = body.proven_targets(problems).unwrap_or(false);
+    let send_at = body.send_at(problems).filter(|&at| at > rules.now);
+    let expires_at = body.expires_at(problems);
     let untimely = check_times(send_at, expires_at, rules.now);
-    let lane = read_enum(
-        &mut body,
-        "lane",
-        &[("transactional", Lane::Transactional), ("bulk", Lane::Bulk)],
-        problems,
-    );
-    let reject = read_enum(&mut body, "onUnknownRecipient", &[("skip", false), ("reject", true)], problems);
+    let lane = body.lane(problems);
+    let unknown = body.on_unknown_recipient(problems);
     let idempotency_key = read_key(&mut body, problems);
-    body.finish(rules.strict, problems);
+    body.fields.finish(rules.strict, problems);
     let attachments = files.list.clone();
     let additional = json_size(&overrides) + json_size(&attachments);
     // A topic may have any number of subscribers. Its sends may be as large as sends to the maximum number of named recipients.
@@ -140,7 +190,8 @@ fn read_body(mut body: Fields, rules: SendRules, problems: &mut Vec<Problem>) ->
         lane,
         idempotency: None,
     };
-    ParsedSend { send, files, idempotency_key, deprecated, reject_unknown: reject.unwrap_or(false), untimely }
+    let reject_unknown = matches!(unknown, Some(OnUnknownRecipient::Reject));
+    ParsedSend { send, files, idempotency_key, deprecated, reject_unknown, untimely }
 }
 
 /// Reports ids of files that the HTML of the send refers to and that no file has.
@@ -154,170 +205,8 @@ fn check_content_ids(overrides: &Overrides, files: &Files, problems: &mut Vec<Pr
     }
 }
 
-#[derive(Default)]
-struct Notification {
-    content: InAppContent,
-    template: Option<TemplateRef>,
-    category: Option<String>,
-}
-
-fn read_notification(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Notification {
-    let before = problems.len();
-    let Some(mut fields) = body.object("notification", problems) else {
-        if problems.len() == before {
-            problems.push(Problem::new("notification", "required", "notification is required"));
-        }
-        return Notification::default();
-    };
-    let named = ["templateIdentifier", "templateId", "workflow"].iter().any(|key| fields.has(key));
-    let title_given = fields.has("title");
-    let content = InAppContent {
-        title: fields.string("title", MAX_TITLE, problems),
-        message: fields.string("message", MAX_MESSAGE, problems),
-        icon: fields.icon("icon", MAX_REFERENCE, problems),
-        url: fields.link("url", MAX_REFERENCE, problems),
-        data: read_object(&mut fields, "data", problems),
-        blocks: fields.array("blocks", problems).unwrap_or_default(),
-    };
-    for (index, _) in content.blocks.iter().enumerate().filter(|(_, block)| !block.is_object()) {
-        let path = format!("notification.blocks[{index}]");
-        problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object")));
-    }
-    let title_missing = !title_given || content.title.as_deref() == Some("");
-    let template = read_template(&mut fields, strict, problems);
-    let category = fields.identifier("category", problems);
-    fields.finish(strict, problems);
-    if !named && title_missing {
-        let message =
-            "notification.title is required unless notification.templateIdentifier names a template";
-        problems.push(Problem::new("notification.title", "required", message));
-    }
-    Notification { content, template, category }
-}
-
-fn read_template(fields: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Option<TemplateRef> {
-    let identifier = fields.identifier("templateIdentifier", problems);
-    let workflow = fields.object("workflow", problems).and_then(|mut workflow| {
-        let identifier = workflow.identifier("identifier", problems);
-        workflow.finish(strict, problems);
-        identifier
-    });
-    if let Some(id) = fields.take("templateId") {
-        match id.as_i64() {
-            Some(id) if identifier.is_none() && workflow.is_none() => {
-                return Some(TemplateRef::Id(TemplateId(id)));
-            }
-            Some(_) => {}
-            None => {
-                let message = "notification.templateId must be a whole number";
-                problems.push(Problem::new("notification.templateId", "invalid_type", message));
-            }
-        }
-    }
-    identifier.or(workflow).map(TemplateRef::Identifier)
-}
-
-/// Recipients and topics of a send.
-struct Audience {
-    recipients: Vec<Recipient>,
-    topics: Vec<String>,
-    exclude: Vec<String>,
-    /// True if the body has the deprecated member `recipients`.
-    deprecated: bool,
-}
-
-fn read_audience(body: &mut Fields, strict: bool, problems: &mut Vec<Problem>) -> Audience {
-    let mut lists = Vec::new();
-    let (mut topics, mut exclude) = (Vec::new(), Vec::new());
-    let before = problems.len();
-    let deprecated = body.has("recipients");
-    if let Some(mut send_to) = body.object("sendTo", problems) {
-        lists.extend(send_to.array("recipients", problems).map(|list| ("sendTo.recipients", list)));
-        (topics, exclude) = topics::read(&mut send_to, problems);
-        send_to.finish(strict, problems);
-    }
-    lists.extend(body.array("recipients", problems).map(|list| ("recipients", list)));
-
-    let count: usize = lists.iter().map(|(_, list)| list.len()).sum();
-    if topics.is_empty() && count == 0 && problems.len() == before {
-        let message = "sendTo is required and must name at least one recipient or topic";
-        problems.push(Problem::new("sendTo.recipients", "required", message));
-    }
-    let recipients = read_recipients(lists, count, strict, problems);
-    topics::check_excluded(&exclude, &recipients, problems);
-    Audience { recipients, topics, exclude, deprecated }
-}
-
-fn read_recipients(
-    lists: Vec<(&'static str, Vec<Value>)>,
-    count: usize,
-    strict: bool,
-    problems: &mut Vec<Problem>,
-) -> Vec<Recipient> {
-    if count > MAX_RECIPIENTS {
-        let message =
-            format!("sendTo.recipients names {count} recipients; at most {MAX_RECIPIENTS} are allowed");
-        problems.push(Problem::new("sendTo.recipients", "too_many", message));
-        return Vec::new();
-    }
-    let mut seen = HashSet::with_capacity(count);
-    let mut recipients = Vec::with_capacity(count);
-    for (path, list) in lists {
-        for (index, item) in list.into_iter().enumerate() {
-            let recipient = read_recipient(|| format!("{path}[{index}]"), item, strict, problems);
-            recipients.extend(recipient.filter(|recipient| seen.insert(recipient.identifier.clone())));
-        }
-    }
-    recipients
-}
-
-fn read_recipient(
-    path: impl Fn() -> String,
-    item: Value,
-    strict: bool,
-    problems: &mut Vec<Problem>,
-) -> Option<Recipient> {
-    match item {
-        Value::String(text) if is_plain_identifier(&text) => Some(Recipient::plain(text)),
-        Value::String(text) => check_identifier(&path(), text, problems).map(Recipient::plain),
-        Value::Object(_) => {
-            let path = path();
-            let mut fields = Fields::open(&path, item, problems)?;
-            let identifier = fields.required_identifier("identifier", problems);
-            let data = read_object(&mut fields, "data", problems);
-            if data.contains_key("attachments") {
-                let path = format!("{path}.data.attachments");
-                let message =
-                    format!("{path} is not allowed for a single recipient; put files into data.attachments");
-                problems.push(Problem::new(path, "not_allowed", message));
-            }
-            let pairs = fields.rest();
-            profile::check(&path, &pairs, problems);
-            if strict {
-                problems.extend(profile::malformed(&path, &pairs));
-            }
-            if json_size(&pairs) > MAX_PROFILE {
-                let message = format!("{path} is a profile of more than {MAX_PROFILE} bytes");
-                problems.push(Problem::new(&path, "too_long", message));
-            }
-            identifier.map(|identifier| Recipient { identifier, profile: Some(pairs), data })
-        }
-        _ => {
-            let path = path();
-            let message = format!("{path} must be a user identifier or an object with one");
-            problems.push(Problem::new(path, "invalid_type", message));
-            None
-        }
-    }
-}
-
-// Checks an identifier without building the path that a problem would name. Most recipients are valid and need no path.
-fn is_plain_identifier(text: &str) -> bool {
-    (1..=MAX_IDENTIFIER).contains(&text.len()) && !text.chars().any(char::is_control)
-}
-
-fn read_data(body: &mut Fields, data: &mut Object, strict: bool, problems: &mut Vec<Problem>) -> Files {
-    data.extend(read_object(body, "data", problems));
+fn read_data(body: &mut SendBody, data: &mut Object, strict: bool, problems: &mut Vec<Problem>) -> Files {
+    data.extend(body.data(problems).unwrap_or_default());
     let files = attachments::take(data, strict, problems);
     let size = json_size(data);
     if size > MAX_DATA {
@@ -328,10 +217,6 @@ fn read_data(body: &mut Fields, data: &mut Object, strict: bool, problems: &mut 
         ));
     }
     files
-}
-
-fn read_object(fields: &mut Fields, key: &str, problems: &mut Vec<Problem>) -> Object {
-    fields.free_object(key, problems).unwrap_or_default()
 }
 
 fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: Timestamp) -> Vec<Problem> {
@@ -346,27 +231,8 @@ fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: T
     untimely
 }
 
-fn read_enum<T: Copy>(
-    body: &mut Fields,
-    key: &str,
-    values: &[(&str, T)],
-    problems: &mut Vec<Problem>,
-) -> Option<T> {
-    let given = body.take(key)?;
-    let found = given.as_str().and_then(|text| values.iter().find(|(name, _)| *name == text));
-    if found.is_none() {
-        let names: Vec<_> = values.iter().map(|(name, _)| *name).collect();
-        problems.push(Problem::new(
-            key,
-            "unknown_value",
-            format!("{key} must be one of {}", names.join(", ")),
-        ));
-    }
-    found.map(|(_, value)| *value)
-}
-
-fn read_key(body: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
-    let key = body.string("idempotencyKey", MAX_IDENTIFIER, problems)?;
+fn read_key(body: &mut SendBody, problems: &mut Vec<Problem>) -> Option<String> {
+    let key = body.idempotency_key(problems)?;
     if !is_idempotency_key(&key) {
         let message = "idempotencyKey must have 1 to 255 visible ASCII characters";
         problems.push(Problem::new("idempotencyKey", "invalid_character", message));

@@ -5,8 +5,10 @@ use std::mem;
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::Problem;
+use domain::body::kind::{As, List};
+use domain::body::{Body as _, json, named};
 use domain::content::Object;
-use domain::fields::{Fields, check_plain_json};
+use domain::fields::check_plain_json;
 use domain::profile::{self, Refusal};
 use operations::users;
 use serde::Serialize;
@@ -18,12 +20,32 @@ use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 
 use crate::access::caller::AppCaller;
+use crate::directory::users::NewUser;
 use crate::gateway::Gateway;
-use crate::openapi::error;
-use crate::openapi::user::ManyUsers;
+use crate::openapi::described;
 use crate::openapi::vocabulary::Identifier;
 
 const MAX_USERS: usize = 1_000;
+
+domain::schemas! {
+    /// Users to create or merge.
+    pub(crate) ManyUsers = |schemas| named(schemas, "ManyUsers", |schemas| json!({
+        "description": "Users to create or merge: an array, or an object with the array in `users`.",
+        "oneOf": [UsersObject::schema(schemas), UsersArray::schema(schemas)],
+        "example": {"users": [{"identifier": "ada", "profile": {"name": "Ada"}}, {"identifier": "bob"}]},
+    }));
+    UsersArray = |schemas| named(schemas, "UsersArray", |schemas| {
+        let mut array = List::<NewUser, MAX_USERS>::schema(schemas);
+        array["description"] = "At most 1,000 users.".into();
+        array
+    });
+}
+
+domain::body! {
+    struct UsersObject {
+        worded users: As<UsersArray, List<NewUser>>,
+    }
+}
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = ManyUsersMerged, example = json!({"data": [
@@ -47,11 +69,11 @@ struct UserAnswer {
     #[schema(inline)]
     status: UserStatus,
     /// Problems that prevented the service from writing the user.
-    #[schema(value_type = Vec<error::Problem>)]
+    #[schema(value_type = Vec<web::described::Problem>)]
     errors: Vec<Problem>,
     /// Malformed addresses that were stored, to which nothing can be sent. With `Prefer: handling=strict`, such a user is not
     /// written, and the problems are in `errors`.
-    #[schema(value_type = Vec<error::Problem>)]
+    #[schema(value_type = Vec<web::described::Problem>)]
     warnings: Vec<Problem>,
 }
 
@@ -82,7 +104,7 @@ struct Item {
     operation_id = "putUsers",
     tag = "users",
     security(("app" = [])),
-    request_body = ManyUsers,
+    request_body = described::ManyUsers,
     responses((status = 200, description = "The result for each user.", body = Answer)),
 )]
 pub(crate) async fn merge(
@@ -120,12 +142,12 @@ fn read_items(body: Value, strict: bool) -> Result<Vec<Item>, Failure> {
 }
 
 fn read_users(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Option<Vec<Value>> {
-    let mut fields = Fields::open("", body, problems)?;
-    if !fields.has("users") {
+    let mut body = UsersObject::open("", body, problems)?;
+    if !body.fields.has("users") {
         problems.push(Problem::new("users", "required", "users is required, an array of users"));
     }
-    let items = fields.array("users", problems);
-    fields.finish(strict, problems);
+    let items = body.users(problems);
+    body.fields.finish(strict, problems);
     items
 }
 
@@ -134,11 +156,8 @@ fn read_item(path: String, item: Value, strict: bool) -> Item {
     check_plain_json(&path, &item, &mut problems);
     let mut identifier = None;
     let mut pairs = Object::new();
-    if let Some(mut fields) = Fields::open(&path, item, &mut problems) {
-        identifier = fields.required_identifier("identifier", &mut problems);
-        pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
-        profile::check(&format!("{path}.profile"), &pairs, &mut problems);
-        fields.finish(strict, &mut problems);
+    if let Some(new) = NewUser::open(&path, item, &mut problems) {
+        (identifier, pairs) = new.read(strict, &mut problems);
     }
     // Check the pairs before anything is written: pairs that no profile can contain must not create a user.
     if let Err(refusal) = profile::merged(&Object::new(), &pairs) {

@@ -3,7 +3,9 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
+use domain::body::Body as _;
+use domain::body::kind::{As, Filled, Flag, Identifier as IdentifierMember, Text};
+use domain::fields::{MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
 use operations::categories;
 use serde::Serialize;
@@ -20,11 +22,28 @@ use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
-use crate::openapi::category;
+use crate::openapi::described;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
 
 /// Maximum number of categories in an answer; also the default limit.
 pub(super) const MOST_CATEGORIES: i64 = 1_000;
+
+domain::body! {
+    /// A category to create.
+    pub(crate) struct CategoryToCreate as "NewCategory" {
+        /// Unique within the app.
+        required identifier: IdentifierMember,
+        /// Display name, shown to users.
+        required name: As<Filled<MAX_IDENTIFIER>, Text<MAX_IDENTIFIER>>,
+        /// Critical: user preferences are ignored for this category. Default: false.
+        optional critical: Flag,
+        /// Hint for clients to hide the category in inboxes. Lists and counters ignore it. Default: false.
+        optional hide_in_in_app as "hideInInApp": Flag,
+        /// Hint for clients to hide the category on preference screens. Default: false.
+        optional hide_in_preference_manager as "hideInPreferenceManager": Flag,
+    }
+    example {"identifier": "orders", "name": "Orders"}
+}
 
 /// A category of an app's notifications.
 #[derive(Serialize, ToSchema)]
@@ -56,7 +75,7 @@ struct CategoryBody<'a> {
     operation_id = "createCategory",
     tag = "categories",
     security(("app" = [])),
-    request_body = category::NewCategory,
+    request_body = described::NewCategory,
     responses(
         (status = 200, description = "The new category.", body = CategoryBody),
         (status = 403, description = "The app has reached its quota of categories (`quota_reached`), or is disabled."),
@@ -72,13 +91,14 @@ pub(crate) async fn create(
     let body = body.json().await?;
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
-        let identifier = fields.required_identifier("identifier", &mut problems);
-        let name = read_name(&mut fields, &mut problems);
-        let mut flag = |key| fields.flag(key, &mut problems).unwrap_or(false);
-        let flags = (flag("critical"), flag("hideInInApp"), flag("hideInPreferenceManager"));
-        fields.finish(handling.strict, &mut problems);
-        Some((identifier?, name?, flags))
+    let new = CategoryToCreate::open("", body, &mut problems).and_then(|mut new| {
+        let identifier = new.identifier(&mut problems);
+        let name = read_name(&mut new, &mut problems);
+        let critical = new.critical(&mut problems).unwrap_or(false);
+        let hide_in_in_app = new.hide_in_in_app(&mut problems).unwrap_or(false);
+        let hide_in_preference_manager = new.hide_in_preference_manager(&mut problems).unwrap_or(false);
+        new.fields.finish(handling.strict, &mut problems);
+        Some((identifier?, name?, (critical, hide_in_in_app, hide_in_preference_manager)))
     });
     let (identifier, name, flags) = valid_or_problems(new, problems)?;
     let (critical, hide_in_in_app, hide_in_preference_manager) = flags;
@@ -146,9 +166,8 @@ pub(crate) async fn delete(
     Ok(status_body(StatusCode::OK, "the category was deleted"))
 }
 
-fn read_name(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
-    fields.require("name", problems);
-    let name = fields.string("name", MAX_IDENTIFIER, problems)?;
+fn read_name(new: &mut CategoryToCreate, problems: &mut Vec<Problem>) -> Option<String> {
+    let name = new.name(problems)?;
     if name.is_empty() {
         problems.push(Problem::new("name", "required", "name must not be empty"));
     }

@@ -1,12 +1,13 @@
 //! `POST /v3/sdk/connect`: a user signs in on a device.
 
-use std::fmt::Display;
-
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use credentials::secrets::sha256;
+use domain::body::Body as _;
+use domain::body::kind::{As, Text};
+use domain::body::words::{OneOf, Words};
 use domain::content::Object;
-use domain::fields::{Fields, check_identifier, check_plain_json};
+use domain::fields::{check_identifier, check_plain_json};
 use domain::profile::{Author, push_targets};
 use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, DeviceType, Problem};
@@ -27,11 +28,32 @@ use crate::access::caller::UserCaller;
 use crate::access::device_secret;
 use crate::directory::categories::MOST_CATEGORIES;
 use crate::gateway::Gateway;
-use crate::openapi::device;
+use crate::openapi::described;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
 
-/// Push services. The first one is the default.
-const PUSH_PROVIDERS: [&str; 2] = ["fcm", "apns"];
+domain::body! {
+    /// The device that signs in.
+    pub(crate) struct DeviceBody as "Device" {
+        /// Type of the device. Required, except for callers with the API secret.
+        conditional device_type as "deviceType": As<OneOf<DeviceType>, Text<MAX_REFERENCE>>,
+        optional browser_type as "browserType": Text<MAX_REFERENCE>,
+        /// Push token of the device. It is added to the user's profile.
+        optional push_token as "pushToken": Text<MAX_REFERENCE>,
+        /// Push service that issued the token. Default: `fcm`.
+        optional push_provider as "pushProvider": As<OneOf<PushProvider>, Text<MAX_REFERENCE>>,
+    }
+    example {"deviceType": "android", "pushToken": "fcm-token-1", "pushProvider": "fcm"}
+}
+
+/// Key of a profile with the tokens of a push service.
+#[derive(Clone, Copy)]
+struct PushProvider(&'static str);
+
+impl Words for PushProvider {
+    /// The first one is the default.
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("fcm", PushProvider("fcm")), ("apns", PushProvider("apns"))];
+}
 
 /// A device as the request describes it.
 struct Device {
@@ -106,8 +128,8 @@ struct CategoryBody<'a> {
         ("DEVICE-SECRET" = Option<String>, Header, description = "The device's secret. Only callers with just the public key need it."),
     ),
     request_body(content(
-        (device::Device = "application/json"),
-        (device::Device = "application/x-www-form-urlencoded"),
+        (described::Device = "application/json"),
+        (described::Device = "application/x-www-form-urlencoded"),
     )),
     responses((status = 200, description = "The user is signed in.", body = Connected)),
 )]
@@ -157,34 +179,30 @@ fn read_device(
     problems: &mut Vec<Problem>,
 ) -> Option<Device> {
     check_plain_json("", &body, problems);
-    let mut fields = Fields::open("", body, problems)?;
+    let mut body = DeviceBody::open("", body, problems)?;
     if must_have_type {
-        fields.require("deviceType", problems);
+        body.fields.require("deviceType", problems);
     }
-    let device_type = read_name(&mut fields, "deviceType", DeviceType::ALL, problems);
-    fields.string("browserType", MAX_REFERENCE, problems);
-    let token = fields.string("pushToken", MAX_REFERENCE, problems).filter(|token| !token.is_empty());
-    let provider = read_name(&mut fields, "pushProvider", &PUSH_PROVIDERS, problems);
-    fields.finish(strict, problems);
-    let provider = provider.unwrap_or(PUSH_PROVIDERS[0]);
+    let device_type = body.device_type(problems);
+    let device_type = device_type.and_then(|name| read_word("deviceType", &name, problems));
+    body.browser_type(problems);
+    let token = body.push_token(problems).filter(|token| !token.is_empty());
+    let provider = body.push_provider(problems);
+    let provider = provider.and_then(|name| read_word("pushProvider", &name, problems));
+    body.fields.finish(strict, problems);
+    let PushProvider(provider) = provider.unwrap_or(PushProvider::WORDS[0].1);
     let token = token.map(|token| (provider.to_owned(), json!({ "tokens": [token] })));
     Some(Device { device_type, token: token.into_iter().collect() })
 }
 
-fn read_name<T: Copy + Display>(
-    fields: &mut Fields,
-    key: &str,
-    values: &[T],
-    problems: &mut Vec<Problem>,
-) -> Option<T> {
-    let sent = fields.string(key, MAX_REFERENCE, problems)?;
-    let found = values.iter().copied().find(|value| value.to_string() == sent);
+fn read_word<W: Words>(key: &str, sent: &str, problems: &mut Vec<Problem>) -> Option<W> {
+    let found = W::WORDS.iter().find(|(word, _)| *word == sent);
     if found.is_none() {
-        let names: Vec<_> = values.iter().map(T::to_string).collect();
-        let message = format!("{key} must be one of {}", names.join(", "));
+        let words: Vec<_> = W::WORDS.iter().map(|(word, _)| *word).collect();
+        let message = format!("{key} must be one of {}", words.join(", "));
         problems.push(Problem::new(key, "unknown_value", message));
     }
-    found
+    found.map(|(_, value)| *value)
 }
 
 impl Gateway {

@@ -16,7 +16,7 @@ use web::status_body::{StatusBody, status_body};
 use crate::access::caller::UserCaller;
 use crate::access::device_secret;
 use crate::gateway::Gateway;
-use crate::openapi::subscription::Subscription;
+use crate::openapi::described::Subscription;
 use crate::openapi::vocabulary::Identifier;
 
 /// Stores the web-push subscription of a device. It replaces the device's previous subscription.

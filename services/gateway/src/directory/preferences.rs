@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::fields::{Fields, check_plain_json};
+use domain::body::Body as _;
+use domain::body::kind::{As, Flag, Id as IdMember, List, Text, Whole};
+use domain::fields::check_plain_json;
 use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, Problem};
 use serde::Serialize;
@@ -18,13 +20,37 @@ use web::handling::Handling;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::openapi::preference::NewPreferences;
+use crate::openapi::described;
 use crate::openapi::vocabulary::{self, Id, Identifier};
 
 /// Maximum number of categories in one request.
 const MAX_ELEMENTS: usize = 1_000;
 /// Maximum number of channels of one category in a request. A repeated channel counts each time.
 const MAX_CHANNELS: usize = 100;
+
+domain::body! {
+    /// Preferences to set. If the same channel of a category is set twice, the later value counts.
+    pub(crate) struct NewPreferences {
+        required preference: List<NewPreference, MAX_ELEMENTS>,
+    }
+    example {"preference": [{"categoryId": 7, "channels": [{"channel": "email", "enabled": false}]}]}
+}
+
+domain::body! {
+    /// Preferences to set for one category.
+    struct NewPreference {
+        required category_id as "categoryId": As<IdMember, Whole>,
+        optional channels: List<ChannelChoice, MAX_CHANNELS>,
+    }
+}
+
+domain::body! {
+    /// Preference for one channel. If `enabled` is false, notifications of the category do not use the channel.
+    struct ChannelChoice {
+        required channel: As<Channel, Text<MAX_REFERENCE>>,
+        required enabled: Flag,
+    }
+}
 
 /// Preferences that a request sets. If a request sets the same channel of a category twice, the later value counts.
 #[derive(Default)]
@@ -92,7 +118,7 @@ pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
     operation_id = "setPreferences",
     tag = "preferences",
     security(("user" = [])),
-    request_body = NewPreferences,
+    request_body = described::NewPreferences,
     responses((status = 200, description = "The user's preferences after the change.", body = Vec<PreferenceBody>)),
 )]
 pub(crate) async fn set(
@@ -117,12 +143,11 @@ pub(crate) async fn set(
 impl Choices {
     fn read(body: Value, strict: bool, problems: &mut Vec<Problem>) -> Choices {
         let mut choices = Choices::default();
-        let Some(mut fields) = Fields::open("", body, problems) else {
+        let Some(mut body) = NewPreferences::open("", body, problems) else {
             return choices;
         };
-        fields.require("preference", problems);
-        let elements = fields.array("preference", problems).unwrap_or_default();
-        fields.finish(strict, problems);
+        let elements = body.preference(problems).unwrap_or_default();
+        body.fields.finish(strict, problems);
         for (path, element) in checked_elements("preference", elements, MAX_ELEMENTS, problems) {
             choices.read_element(&path, element, strict, problems);
         }
@@ -130,13 +155,12 @@ impl Choices {
     }
 
     fn read_element(&mut self, path: &str, element: Value, strict: bool, problems: &mut Vec<Problem>) {
-        let Some(mut fields) = Fields::open(path, element, problems) else {
+        let Some(mut preference) = NewPreference::open(path, element, problems) else {
             return;
         };
-        fields.require("categoryId", problems);
-        let category = fields.whole_number("categoryId", problems).map(CategoryId);
-        let channels = fields.array("channels", problems).unwrap_or_default();
-        let channels_path = fields.path("channels");
+        let category = preference.category_id(problems).map(CategoryId);
+        let channels = preference.channels(problems).unwrap_or_default();
+        let channels_path = preference.fields.path("channels");
         for (path, channel) in checked_elements(&channels_path, channels, MAX_CHANNELS, problems) {
             let choice = read_channel(&path, channel, strict, problems);
             if let (Some(category), Some((channel, enabled))) = (category, choice) {
@@ -144,9 +168,9 @@ impl Choices {
             }
         }
         if let Some(category) = category {
-            self.categories.entry(category).or_default().push(fields.path("categoryId"));
+            self.categories.entry(category).or_default().push(preference.fields.path("categoryId"));
         }
-        fields.finish(strict, problems);
+        preference.fields.finish(strict, problems);
     }
 
     fn check(&self, known: &BTreeSet<CategoryId>, problems: &mut Vec<Problem>) {
@@ -183,21 +207,19 @@ fn read_channel(
     strict: bool,
     problems: &mut Vec<Problem>,
 ) -> Option<(Channel, bool)> {
-    let mut fields = Fields::open(path, element, problems)?;
-    fields.require("channel", problems);
-    let channel = fields.string("channel", MAX_REFERENCE, problems).and_then(|name| {
+    let mut choice = ChannelChoice::open(path, element, problems)?;
+    let channel = choice.channel(problems).and_then(|name| {
         let channel = name.parse();
         if channel.is_err() {
-            let path = fields.path("channel");
+            let path = choice.fields.path("channel");
             let names: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
             let message = format!("{path} must be one of {}", names.join(", "));
             problems.push(Problem::new(path, "unknown_channel", message));
         }
         channel.ok()
     });
-    fields.require("enabled", problems);
-    let enabled = fields.flag("enabled", problems);
-    fields.finish(strict, problems);
+    let enabled = choice.enabled(problems);
+    choice.fields.finish(strict, problems);
     channel.zip(enabled)
 }
 

@@ -2,8 +2,11 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use domain::body::{json, named};
 use domain::fields::check_plain_json;
-use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, seen_by};
+use domain::profile::{
+    Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, PatchSchema, ProfileSchema, seen_by,
+};
 use serde_json::Value;
 use web::admission::Admission;
 use web::body::{Body, principal};
@@ -15,9 +18,16 @@ use crate::access::caller::UserCaller;
 use crate::directory::malformed_address::{self, with_warnings};
 use crate::directory::users::read_pairs;
 use crate::gateway::Gateway;
-use crate::openapi::patch::{JsonPatch, ProfileChange};
-use crate::openapi::user::Profile;
+use crate::openapi::described::{self, JsonPatch, Profile};
 use crate::openapi::vocabulary::FreeObject;
+
+domain::schemas! {
+    /// Key-value pairs to merge into the profile, or a JSON Patch.
+    pub(crate) ProfileChange = |schemas| named(schemas, "ProfileChange", |schemas| json!({
+        "description": "Key-value pairs to merge into the profile, or a JSON Patch.",
+        "oneOf": [ProfileSchema::schema(schemas), PatchSchema::schema(schemas)],
+    }));
+}
 
 /// Number of JSON Patch operations that count as one additional request against the rate limits. Applies only to callers
 /// without the API secret.
@@ -83,7 +93,7 @@ pub(crate) async fn merge(
     tag = "profile",
     security(("user" = [])),
     request_body(content(
-        (ProfileChange = "application/json"),
+        (described::ProfileChange = "application/json"),
         (JsonPatch = "application/json-patch+json"),
     )),
     responses(

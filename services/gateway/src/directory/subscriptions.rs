@@ -6,7 +6,9 @@ use std::collections::HashSet;
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::fields::{Fields, check_identifier, check_plain_json};
+use domain::body::Body as _;
+use domain::body::kind::{Identifier as IdentifierMember, List};
+use domain::fields::{check_identifier, check_plain_json};
 use domain::{Problem, Timestamp, UserNumber};
 use operations::topics;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -28,13 +30,23 @@ use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, UserCaller};
 use crate::gateway::Gateway;
-use crate::openapi::topic::SubscriptionChanges;
+use crate::openapi::described;
 use crate::openapi::vocabulary::{Count, Cursor, Identifier, Time, TopicIdentifier};
 
 /// Maximum number of users whose subscriptions one request changes.
 pub const USERS_OF_A_CHANGE: usize = 1_000;
 /// Maximum number of subscriptions in an answer; also the default limit.
 const MOST_SUBSCRIPTIONS: i64 = 1_000;
+
+domain::body! {
+    /// Users to subscribe and to unsubscribe, at most 1,000 together. At least one of the two lists is required, and no user may be in
+    /// both.
+    pub(crate) struct SubscriptionChanges {
+        optional add: List<IdentifierMember, USERS_OF_A_CHANGE>,
+        optional remove: List<IdentifierMember, USERS_OF_A_CHANGE>,
+    }
+    example {"add": ["ada", "bob"], "remove": ["eve"]}
+}
 
 #[derive(Serialize, ToSchema)]
 #[schema(as = SubscriptionsChanged, example = json!({"subscribed": 1, "unsubscribed": 0, "data": [
@@ -112,7 +124,7 @@ struct SubscribedTopicBody<'a> {
     tag = "topics",
     security(("app" = [])),
     params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
-    request_body = SubscriptionChanges,
+    request_body = described::SubscriptionChanges,
     responses(
         (status = 200, description = "The result for each user.", body = Answer),
         (
@@ -285,14 +297,14 @@ fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
 fn read_changes(body: Value, strict: bool) -> Result<(Vec<String>, Vec<String>), Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let lists = Fields::open("", body, &mut problems).map(|mut fields| {
-        if !fields.has("add") && !fields.has("remove") {
+    let lists = SubscriptionChanges::open("", body, &mut problems).map(|mut changes| {
+        if !changes.fields.has("add") && !changes.fields.has("remove") {
             let message = "add or remove is required, an array of user identifiers";
             problems.push(Problem::new("add", "required", message));
         }
-        let mut list = |key| fields.array(key, &mut problems).unwrap_or_default();
-        let (add, remove) = (list("add"), list("remove"));
-        fields.finish(strict, &mut problems);
+        let add = changes.add(&mut problems).unwrap_or_default();
+        let remove = changes.remove(&mut problems).unwrap_or_default();
+        changes.fields.finish(strict, &mut problems);
         (add, remove)
     });
     let (add, remove) = valid_or_problems(lists, problems)?;

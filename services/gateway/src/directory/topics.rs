@@ -3,9 +3,11 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
+use domain::Timestamp;
+use domain::body::Body as _;
+use domain::body::kind::{Filled, Flag};
 use domain::content::Object;
-use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
-use domain::{Problem, Timestamp};
+use domain::fields::{MAX_IDENTIFIER, check_plain_json};
 use operations::topics;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -23,11 +25,22 @@ use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
-use crate::openapi::topic::TopicValues;
+use crate::openapi::described;
 use crate::openapi::vocabulary::{Cursor, Time, TopicIdentifier};
 
 /// Maximum number of topics in an answer; also the default limit.
 const MOST_TOPICS: i64 = 1_000;
+
+domain::body! {
+    /// Values of a topic. A value that is not given stays as it is.
+    pub(crate) struct TopicValues {
+        /// Display name, shown to users. Default for a new topic: its identifier.
+        optional name: Filled<MAX_IDENTIFIER>,
+        /// True if users may subscribe themselves. Default for a new topic: false.
+        optional is_open as "open": Flag,
+    }
+    example {"name": "News", "open": true}
+}
 
 /// A topic: a named list of users to which the app can send.
 #[derive(Serialize, ToSchema)]
@@ -110,7 +123,7 @@ pub(crate) async fn list(
     tag = "topics",
     security(("app" = [])),
     params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
-    request_body = Option<TopicValues>,
+    request_body = Option<described::TopicValues>,
     responses(
         (status = 200, description = "The topic.", body = TopicBody),
         (status = 403, description = "The app has reached its quota of topics (`quota_reached`), or is disabled."),
@@ -180,13 +193,10 @@ fn read_values(body: Option<Value>, strict: bool) -> Result<(Option<String>, Opt
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let values = Fields::open("", body, &mut problems).map(|mut fields| {
-        let name = fields.string("name", MAX_IDENTIFIER, &mut problems);
-        if name.as_deref() == Some("") {
-            problems.push(Problem::new("name", "empty", "name must not be empty"));
-        }
-        let open = fields.flag("open", &mut problems);
-        fields.finish(strict, &mut problems);
+    let values = TopicValues::open("", body, &mut problems).map(|mut values| {
+        let name = values.name(&mut problems);
+        let open = values.is_open(&mut problems);
+        values.fields.finish(strict, &mut problems);
         (name, open)
     });
     valid_or_problems(values, problems)

@@ -2,9 +2,12 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use domain::body::Body as _;
+use domain::body::kind::{As, FreeObject as FreeMember, Identifier as IdentifierMember};
 use domain::content::Object;
 use domain::fields::{Fields, check_plain_json};
-use domain::{DeviceType, Timestamp, UserNumber, profile};
+use domain::profile::ProfileSchema;
+use domain::{DeviceType, Problem, Timestamp, UserNumber, profile};
 use operations::users;
 use serde::Serialize;
 use serde_json::Value;
@@ -21,12 +24,21 @@ use web::query::Query;
 use crate::access::caller::AppCaller;
 use crate::directory::malformed_address::{self, with_warnings};
 use crate::gateway::Gateway;
-use crate::openapi::user::{NewUser, Profile};
+use crate::openapi::described;
 use crate::openapi::vocabulary::{Cursor, FreeObject, Identifier, Time};
 
 /// Default number of users on a page.
 const PAGE: i64 = 20;
 const LARGEST_PAGE: i64 = 100;
+
+domain::body! {
+    /// A user to create.
+    pub(crate) struct NewUser {
+        required identifier: IdentifierMember,
+        optional profile: As<ProfileSchema, FreeMember>,
+    }
+    example {"identifier": "ada", "profile": {"email": "ada@example.com", "name": "Ada"}}
+}
 
 /// A user of an app.
 #[derive(Serialize, ToSchema)]
@@ -100,7 +112,7 @@ struct Listing<'a> {
     operation_id = "createUser",
     tag = "users",
     security(("app" = [])),
-    request_body = NewUser,
+    request_body = described::NewUser,
     responses(
         (status = 200, description = "The new user.", body = UserBody),
         (status = 409, description = "A user with this identifier already exists."),
@@ -116,11 +128,8 @@ pub(crate) async fn create(
     let body = body.json().await?;
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let new = Fields::open("", body, &mut problems).and_then(|mut fields| {
-        let identifier = fields.required_identifier("identifier", &mut problems);
-        let pairs = fields.free_object("profile", &mut problems).unwrap_or_default();
-        profile::check("profile", &pairs, &mut problems);
-        fields.finish(handling.strict, &mut problems);
+    let new = NewUser::open("", body, &mut problems).and_then(|new| {
+        let (identifier, pairs) = new.read(handling.strict, &mut problems);
         Some((identifier?, pairs))
     });
     let (identifier, pairs) = valid_or_problems(new, problems)?;
@@ -140,7 +149,7 @@ pub(crate) async fn create(
     tag = "users",
     security(("app" = [])),
     params(("identifier" = Identifier, Path, description = "The user's identifier.")),
-    request_body = Option<Profile>,
+    request_body = Option<described::Profile>,
     responses(
         (status = 200, description = "The user, with the whole profile.", body = UserBody),
         (status = 422, description = "The profile has the reserved key `identifier`."),
@@ -217,6 +226,17 @@ pub(crate) async fn list(
         data: users.iter().map(|(user, devices)| present(user, devices)).collect(),
         next_cursor: users.last().filter(|_| has_more).map(|(user, _)| cursor::write(user.number)),
     }))
+}
+
+impl NewUser {
+    /// Reads the identifier, and the key-value pairs of the profile.
+    pub(super) fn read(mut self, strict: bool, problems: &mut Vec<Problem>) -> (Option<String>, Object) {
+        let identifier = self.identifier(problems);
+        let pairs = self.profile(problems).unwrap_or_default();
+        profile::check(&self.fields.path("profile"), &pairs, problems);
+        self.fields.finish(strict, problems);
+        (identifier, pairs)
+    }
 }
 
 /// Reads the key-value pairs to merge into a profile. A missing body has no pairs.

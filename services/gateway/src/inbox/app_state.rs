@@ -2,8 +2,10 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use domain::body::Body as _;
+use domain::body::kind::{As, Filled, Text};
 use domain::event::ItemStateSet;
-use domain::fields::{Fields, check_plain_json};
+use domain::fields::check_plain_json;
 use domain::{Event, Problem};
 use serde_json::Value;
 use web::body::Body;
@@ -15,11 +17,20 @@ use web::status_body::StatusBody;
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
 use crate::inbox::notification::Notification;
-use crate::openapi::inbox::NewState;
+use crate::openapi::described;
 use crate::openapi::vocabulary::Id;
 
 /// Maximum length of a state in bytes.
 pub(crate) const MAX_STATE: usize = 64;
+
+domain::body! {
+    /// App-defined state of a notification.
+    pub(crate) struct NewState {
+        /// No control characters; null removes the state.
+        nullable state: As<Filled<MAX_STATE>, Text<MAX_STATE>>,
+    }
+    example {"state": "done"}
+}
 
 /// Sets or removes the app-defined state of a notification.
 ///
@@ -31,7 +42,7 @@ pub(crate) const MAX_STATE: usize = 64;
     tag = "inbox",
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
-    request_body = NewState,
+    request_body = described::NewState,
     responses(
         (status = 200, description = "The notification, with its new state.", body = Notification),
         (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
@@ -55,10 +66,10 @@ fn read_state(body: Value, handling: Handling) -> Result<Option<String>, Failure
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
     let is_removal = body.get("state").is_some_and(Value::is_null);
-    let state = Fields::open("", body, &mut problems).and_then(|mut fields| {
+    let state = NewState::open("", body, &mut problems).and_then(|mut body| {
         let before = problems.len();
-        let state = fields.string("state", MAX_STATE, &mut problems);
-        fields.finish(handling.strict, &mut problems);
+        let state = body.state(&mut problems);
+        body.fields.finish(handling.strict, &mut problems);
         match state {
             Some(state) => check_state(state, &mut problems).map(Some),
             None if is_removal => Some(None),

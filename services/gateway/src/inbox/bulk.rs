@@ -2,8 +2,10 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use domain::body::kind::{As, Id, List, Text};
+use domain::body::{Body as _, json, named};
 use domain::event::{ItemsChanged, ItemsSnoozed, SnoozesEnded};
-use domain::fields::{Fields, check_plain_json};
+use domain::fields::check_plain_json;
 use domain::inbox::ItemChange;
 use domain::{Event, ItemId, Problem, Timestamp, UserNumber};
 use serde_json::Value;
@@ -16,9 +18,9 @@ use web::status_body::StatusBody;
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
 use crate::inbox::change::{Visibility, not_shown_yet};
-use crate::inbox::place::read_until;
+use crate::inbox::place::Until;
 use crate::inbox::whole::{Updated, updated};
-use crate::openapi::inbox::BulkChange;
+use crate::openapi::described;
 
 /// Maximum number of notifications of a call.
 pub(crate) const MAX_IDS: usize = 100;
@@ -37,6 +39,30 @@ const CHANGES: [(&str, ItemChange); 7] = [
     ("archived", ItemChange::Archived),
     ("unarchived", ItemChange::Unarchived),
 ];
+
+domain::body! {
+    /// One change to several notifications.
+    pub(crate) struct BulkChange {
+        /// Ids of notifications; at most 100.
+        worded ids: As<Ids, List<Id, MAX_IDS>>,
+        worded change: As<ChangeName, Text<LONGEST_CHANGE>>,
+        /// Required for `snoozed`: time at which the notifications return to the list, at most 365 days ahead. Only for `snoozed`.
+        conditional until: Until,
+    }
+    example {"ids": [4096, 4097], "change": "read"}
+}
+
+domain::schemas! {
+    Ids = |schemas| {
+        let mut schema = List::<Id, MAX_IDS>::schema(schemas);
+        schema["minItems"] = 1.into();
+        schema
+    };
+    ChangeName = |schemas| named(schemas, "ItemChange", |_| {
+        let names: Vec<_> = CHANGES.iter().map(|(name, _)| *name).chain([SNOOZED, UNSNOOZED]).collect();
+        json!({"description": "A change to a notification.", "type": "string", "enum": names})
+    });
+}
 
 /// The change to make.
 #[derive(Clone, Copy)]
@@ -65,7 +91,7 @@ impl Change {
     operation_id = "changeNotifications",
     tag = "inbox",
     security(("user" = [])),
-    request_body = BulkChange,
+    request_body = described::BulkChange,
     responses(
         (status = 200, description = "The notifications are changed.", body = Updated),
         (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
@@ -102,13 +128,13 @@ pub(crate) async fn change(
 fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, Change), Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let read = Fields::open("", body, &mut problems).and_then(|mut fields| {
-        fields.require("ids", &mut problems);
-        fields.require("change", &mut problems);
-        let ids = fields.array("ids", &mut problems).and_then(|ids| read_ids(&ids, &mut problems));
-        let change = fields.string("change", LONGEST_CHANGE, &mut problems);
-        let change = change.and_then(|name| read_change(&name, &mut fields, &mut problems));
-        fields.finish(handling.strict, &mut problems);
+    let read = BulkChange::open("", body, &mut problems).and_then(|mut body| {
+        body.fields.require("ids", &mut problems);
+        body.fields.require("change", &mut problems);
+        let ids = body.ids(&mut problems).and_then(|ids| read_ids(&ids, &mut problems));
+        let change = body.change(&mut problems);
+        let change = change.and_then(|name| read_change(&name, &mut body, &mut problems));
+        body.fields.finish(handling.strict, &mut problems);
         ids.zip(change)
     });
     valid_or_problems(read, problems)
@@ -136,9 +162,12 @@ fn read_ids(ids: &[Value], problems: &mut Vec<Problem>) -> Option<Vec<ItemId>> {
     Some(read)
 }
 
-fn read_change(name: &str, fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Change> {
+fn read_change(name: &str, body: &mut BulkChange, problems: &mut Vec<Problem>) -> Option<Change> {
     match name {
-        SNOOZED => return read_until(fields, problems).map(Change::Snoozed),
+        SNOOZED => {
+            body.fields.require("until", problems);
+            return body.until(problems).map(Change::Snoozed);
+        }
         UNSNOOZED => return Some(Change::Unsnoozed),
         _ => {}
     }

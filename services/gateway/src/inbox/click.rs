@@ -29,7 +29,7 @@ use crate::gateway::Gateway;
     responses(
         (status = 204, description = "The report is accepted."),
         (status = 404, description = "The token is not valid."),
-        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 500, description = "An internal error.", body = web::failure::DefectBody),
         (status = 429, description = "Too many such requests from this address."),
         (status = 503, description = "The service cannot accept the report now; retry."),
     ),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use domain::body::Body as _;
+use domain::body::kind::Time;
 use domain::event::{ItemsSnoozed, SnoozesEnded};
 use domain::fields::{Fields, check_plain_json};
 use domain::inbox::ItemChange;
@@ -19,7 +21,7 @@ use web::status_body::StatusBody;
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
 use crate::inbox::notification::Notification;
-use crate::openapi::inbox::Snooze;
+use crate::openapi::described;
 use crate::openapi::vocabulary::Id;
 
 /// Longest time for which a notification can be snoozed.
@@ -80,7 +82,7 @@ pub(crate) async fn unarchive(
     tag = "inbox",
     security(("either" = [])),
     params(("id" = Id, Path, description = "The notification's id.")),
-    request_body = Snooze,
+    request_body = described::Snooze,
     responses(
         (status = 200, description = "The notification, now snoozed.", body = Notification),
         (status = 202, description = "The change is stored and soon visible.", body = StatusBody),
@@ -126,18 +128,32 @@ pub(crate) async fn unsnooze(
 fn read_snooze(body: Value, handling: Handling) -> Result<Timestamp, Failure> {
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let until = Fields::open("", body, &mut problems).and_then(|mut fields| {
-        let until = read_until(&mut fields, &mut problems);
-        fields.finish(handling.strict, &mut problems);
+    let until = Snooze::open("", body, &mut problems).and_then(|mut snooze| {
+        let until = snooze.until(&mut problems);
+        snooze.fields.finish(handling.strict, &mut problems);
         until
     });
     valid_or_problems(until, problems)
 }
 
-/// Reads the required member `until`: a time in the future, at most a year ahead.
-pub(crate) fn read_until(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<Timestamp> {
-    fields.require("until", problems);
-    let until = fields.time("until", problems)?;
+domain::body! {
+    /// Time until which a notification is snoozed.
+    pub(crate) struct Snooze {
+        /// Time at which the notification returns to the list, at most 365 days ahead.
+        required until: Until,
+    }
+    example {"until": "2027-01-31T09:00:00.000Z"}
+}
+
+/// A time in the future, at most a year ahead.
+pub(crate) struct Until;
+
+domain::kinds! {
+    Until, () => Timestamp, read_until, Time::schema;
+}
+
+fn read_until(fields: &mut Fields, key: &'static str, problems: &mut Vec<Problem>) -> Option<Timestamp> {
+    let until = fields.time(key, problems)?;
     let now = clock::now();
     let problem = if until <= now {
         Problem::new("until", "past", "until must be in the future")

@@ -7,11 +7,12 @@ use actix_web::http::header::{
 };
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
-use utoipa::ToSchema;
 use utoipa_swagger_ui::Config;
 use web::failure::Failure;
 use web::file::File;
 use web::stranger::Stranger;
+
+use crate::openapi::vocabulary::PageFile;
 
 /// Content security policy of the page. It allows no content from other hosts, no inline code and no framing.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -38,23 +39,11 @@ const SCRIPT: &str = r##"SwaggerUIBundle({
 });
 "##;
 
-/// A file that the page loads.
-#[derive(ToSchema)]
-#[schema(rename_all = "kebab-case")]
-#[expect(dead_code, reason = "this enum exists only for its schema")]
-enum PageFile {
-    #[schema(rename = "favicon-32x32.png")]
-    Icon,
-    #[schema(rename = "swagger-ui.css")]
-    Style,
-    #[schema(rename = "swagger-ui-bundle.js")]
-    Bundle,
-    #[schema(rename = "page.js")]
-    Script,
-}
+/// The file of the page that starts the viewer.
+pub(super) const PAGE_SCRIPT: &str = "page.js";
 
 /// The files of the page that come from the Swagger UI package.
-const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagger-ui-bundle.js"];
+pub(super) const OF_THE_VIEWER: [&str; 3] = ["favicon-32x32.png", "swagger-ui.css", "swagger-ui-bundle.js"];
 
 /// The page and its files by name. The page has the empty name.
 type Files = Vec<(&'static str, File)>;
@@ -63,7 +52,7 @@ type Files = Vec<(&'static str, File)>;
 static READY: LazyLock<Result<Files, String>> = LazyLock::new(|| {
     let mut files = vec![
         ("", File::new("text/html; charset=utf-8", PAGE).map_err(|error| error.to_string())?),
-        ("page.js", File::new("text/javascript", SCRIPT).map_err(|error| error.to_string())?),
+        (PAGE_SCRIPT, File::new("text/javascript", SCRIPT).map_err(|error| error.to_string())?),
     ];
     for name in OF_THE_VIEWER {
         files.push((name, of_the_viewer(name)?));

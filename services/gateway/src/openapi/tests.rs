@@ -2,14 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use domain::fields::MAX_IDENTIFIER;
-use domain::request::{
-    MAX_ATTACHMENTS, MAX_EMAIL_PART, MAX_EXCLUDED, MAX_FILE_NAME, MAX_MEDIA_TYPE, MAX_MESSAGE,
-    MAX_RECIPIENTS, MAX_REFERENCE, MAX_SENDER, MAX_TITLE, MAX_TOPICS,
-};
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use crate::directory::subscriptions::USERS_OF_A_CHANGE;
 use crate::openapi::describe;
 use crate::routes;
 
@@ -143,42 +137,49 @@ fn every_reference_resolves() {
     );
 }
 
+/// Returns the schemas of all strings within `schema`, with their paths. Follows references.
+fn strings(
+    document: &Value,
+    path: &str,
+    schema: &Value,
+    seen: &mut BTreeSet<String>,
+    found: &mut Vec<(String, Value)>,
+) {
+    if let Some(reference) = schema.get("$ref").and_then(Value::as_str)
+        && !seen.insert(reference.to_owned())
+    {
+        return;
+    }
+    let schema = resolved(document, schema);
+    if schema.get("maxLength").is_some() {
+        found.push((path.to_owned(), schema.clone()));
+    }
+    for (key, inner) in schema.as_object().into_iter().flatten() {
+        let inner: Vec<_> = match inner {
+            Value::Array(parts) => parts.iter().map(|part| (key, part)).collect(),
+            Value::Object(members) if key == "properties" => members.iter().collect(),
+            inner => vec![(key, inner)],
+        };
+        for (key, inner) in inner {
+            strings(document, &format!("{path}/{key}"), inner, seen, found);
+        }
+    }
+}
+
 #[test]
-fn the_limits_of_schemas_are_those_of_the_parsers() {
+fn every_length_limit_of_a_request_body_is_stated_in_bytes() {
     let document = describe("X-SERVICE").unwrap();
-    let cases = [
-        ("NotificationContent/properties/title/maxLength", MAX_TITLE),
-        ("NotificationContent/properties/message/maxLength", MAX_MESSAGE),
-        ("NotificationContent/properties/icon/maxLength", MAX_REFERENCE),
-        ("NotificationContent/properties/url/maxLength", MAX_REFERENCE),
-        ("SendTo/properties/recipients/maxItems", MAX_RECIPIENTS),
-        ("SendTo/properties/topics/maxItems", MAX_TOPICS),
-        ("SendTo/properties/exclude/maxItems", MAX_EXCLUDED),
-        ("SendRequest/properties/recipients/maxItems", MAX_RECIPIENTS),
-        ("SendRequest/properties/idempotencyKey/maxLength", MAX_IDENTIFIER),
-        ("NewCategory/properties/name/maxLength", MAX_IDENTIFIER),
-        ("TopicValues/properties/name/maxLength", MAX_IDENTIFIER),
-        ("SubscriptionChanges/properties/add/maxItems", USERS_OF_A_CHANGE),
-        ("SubscriptionChanges/properties/remove/maxItems", USERS_OF_A_CHANGE),
-        ("SendData/properties/attachments/maxItems", MAX_ATTACHMENTS),
-        ("FileToSend/properties/name/maxLength", MAX_FILE_NAME),
-        ("FileToSend/properties/contentType/maxLength", MAX_MEDIA_TYPE),
-        ("EmailOverride/properties/subject/maxLength", MAX_TITLE),
-        ("EmailOverride/properties/fromName/maxLength", MAX_SENDER),
-        ("EmailOverride/properties/html/maxLength", MAX_EMAIL_PART),
-        ("EmailOverride/properties/text/maxLength", MAX_EMAIL_PART),
-        ("SmsOverride/properties/text/maxLength", MAX_MESSAGE),
-        ("SmsOverride/properties/from/maxLength", MAX_SENDER),
-        ("MobilePushOverride/properties/title/maxLength", MAX_TITLE),
-        ("MobilePushOverride/properties/body/maxLength", MAX_MESSAGE),
-        ("WebPushOverride/properties/title/maxLength", MAX_TITLE),
-        ("WebPushOverride/properties/body/maxLength", MAX_MESSAGE),
-        ("SenderOverride/properties/from/maxLength", MAX_SENDER),
-        ("Device/properties/pushToken/maxLength", MAX_REFERENCE),
-    ];
-    for (pointer, limit) in cases {
-        let found = document.pointer(&format!("/components/schemas/{pointer}"));
-        assert_eq!(found, Some(&json!(limit)), "{pointer}");
+    let (mut seen, mut found) = (BTreeSet::new(), Vec::new());
+    for (method, path, operation) in paths(&document) {
+        if let Some(body) = operation.get("requestBody") {
+            strings(&document, &format!("{method} {path}"), body, &mut seen, &mut found);
+        }
+    }
+    assert!(found.len() > 30, "{} strings have a limit", found.len());
+    for (path, schema) in found {
+        let limit = format!("{} bytes", schema["maxLength"]);
+        let about = schema["description"].as_str().unwrap_or_default();
+        assert!(about.contains(&limit), "{path}: the description must state the limit in bytes: {schema}");
     }
 }
 

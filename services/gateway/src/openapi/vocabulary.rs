@@ -7,6 +7,8 @@ use utoipa::openapi::schema::{AdditionalProperties, Type};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
+use crate::openapi::page::{OF_THE_VIEWER, PAGE_SCRIPT};
+
 /// Largest whole number of the API: 2^53 − 1.
 const MAX_ID: i64 = (1 << 53) - 1;
 /// Maximum length of a cursor in the schemas. Every real cursor is shorter.
@@ -45,7 +47,7 @@ words! {
     Uuid = text().format(Some(SchemaFormat::Custom("uuid".to_owned()))).examples(["018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11"]);
     /// An identifier that the app chose: 1 to 255 bytes, without control characters.
     Identifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[^\\u0000-\\u001f\\u007f-\\u009f]*$")).examples(["ada"]);
-    /// An identifier of a topic: 1 to 255 of the characters `A-Z a-z 0-9 : . _ -`.
+    /// An identifier of a topic: 1 to 255 bytes, of the characters `A-Z a-z 0-9 : . _ -`.
     TopicIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[A-Za-z0-9:._-]*$")).examples(["news"]);
     /// An identifier in a header: 1 to 255 printable ASCII characters, without spaces at the ends.
     HeaderIdentifier = text().min_length(Some(1)).max_length(Some(MAX_IDENTIFIER)).pattern(Some("^[!-~]([ -~]*[!-~])?$")).examples(["phone-1"]);
@@ -57,6 +59,8 @@ words! {
     Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
     /// The reason why a delivery was not made, or how it ended.
     Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
+    /// A file that the page loads.
+    PageFile = names(OF_THE_VIEWER.into_iter().chain([PAGE_SCRIPT]));
     /// The lane of a send. Bulk sends never delay transactional ones.
     Lane = names(domain::Lane::ALL.iter().map(|lane| lane.as_str()));
 }

@@ -52,7 +52,7 @@ const WRONG_VERSION: EngineRefusal = EngineRefusal { code: 5, message: "Unsuppor
         (status = 101, description = "The connection is open."),
         (status = 400, description = "The transport or the version is not supported.", body = EngineRefusal),
         (status = 429, description = "Too many such requests from this address."),
-        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 500, description = "An internal error.", body = web::failure::DefectBody),
         (status = 503, description = "The gateway accepts no connection now; retry."),
     ),
 )]

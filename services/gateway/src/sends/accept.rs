@@ -11,7 +11,7 @@ use web::query::Query;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::openapi::send::SendBody;
+use crate::openapi::described;
 use crate::openapi::vocabulary::Uuid;
 use crate::sends::dry_run::DryRun;
 use crate::sends::submission::{Wanted, read};
@@ -43,7 +43,7 @@ struct Accepted {
             description = "If a request repeats the key within 24 hours with an equal JSON body, the service gives the same answer and does not send again."
         ),
     ),
-    request_body = SendBody,
+    request_body = described::SendRequest,
     responses(
         (status = 200, description = "With `dryRun=true`: the deliveries that the send would make.", body = DryRun),
         (status = 202, description = "The send is accepted.", body = Accepted),

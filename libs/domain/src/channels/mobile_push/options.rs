@@ -1,14 +1,90 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{apns, links};
 use crate::Problem;
+use crate::body::Body;
+use crate::body::kind::{As, Flag, FreeObject, Icon, Link, Text, Whole, bytes, with_pattern};
+use crate::body::rest::AnyMembers;
+use crate::body::words::{OneOf, Words};
 use crate::content::Object;
-use crate::fields::Fields;
 use crate::link::is_icon;
+use crate::overrides::PushOverride;
+use crate::request::{MAX_MESSAGE, MAX_REFERENCE, MAX_TITLE};
 use crate::size::json_size;
 
 /// Length in bytes.
 const LONGEST: usize = 2_048;
+
+crate::body! {
+    /// Overrides for mobile push. The service ignores unknown members. With an Apple (`apns`) or Google (`fcm`) provider, 400 if the
+    /// override without its `body` does not fit into a push of that service.
+    pub(crate) struct MobilePushBody as "MobilePushOverride" {
+        optional title: Text<MAX_TITLE>,
+        /// Cut if the message is too large for the push service.
+        optional body: Text<MAX_MESSAGE>,
+        optional icon: Icon<MAX_REFERENCE>,
+        optional url: Link<MAX_REFERENCE>,
+        /// Data of the message. A key here overrides the same key of the send's `data`. Together with what the service adds, it must
+        /// fit into 4,096 bytes.
+        optional data: FreeObject,
+        optional subtitle: Text<LONGEST>,
+        /// Link of an image, or `data:image/…`.
+        optional image: Text<LONGEST>,
+        /// Name of the sound; empty for no sound.
+        optional sound: Text<LONGEST>,
+        optional badge: Whole,
+        /// Phones group the messages of a thread.
+        optional thread_id as "threadId": Text<LONGEST>,
+        /// A later message replaces an earlier one with the same id. Printable ASCII characters.
+        optional collapse_id as "collapseId": As<PrintableText, Text<{ apns::MAX_COLLAPSE_ID }>>,
+        /// Category of the actions that the app offers.
+        optional category: Text<LONGEST>,
+        optional interruption_level as "interruptionLevel": Text<LONGEST>,
+        optional mutable_content as "mutableContent": Flag,
+        optional content_available as "contentAvailable": Flag,
+        optional priority: As<OneOf<Priority>, Text<LONGEST>>,
+        /// Seconds for which the push service keeps the message.
+        optional ttl: As<Seconds, Whole>,
+        /// Members of the message to FCM for Android.
+        optional android: FreeObject,
+        /// Headers and payload for APNs: `{"headers": {…}, "payload": {…}}`, or the payload alone, with its member `aps`. The header
+        /// `apns-topic` must be the topic of one of the app's `apns` providers, or begin with it and a dot; otherwise 400.
+        optional apns: FreeObject,
+        /// Members of the message to FCM for browsers.
+        optional webpush: FreeObject,
+        ..AnyMembers
+    }
+}
+
+impl MobilePushBody {
+    /// Reads the texts and `data`. [`MobilePushOptions::parse`] reads all other members.
+    pub(crate) fn read(mut self, problems: &mut Vec<Problem>) -> PushOverride {
+        PushOverride {
+            title: self.title(problems),
+            body: self.body(problems),
+            icon: self.icon(problems),
+            url: self.url(problems),
+            data: self.data(problems).unwrap_or_default(),
+            options: self.fields.rest().into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Priority {
+    High,
+    Normal,
+}
+
+impl Words for Priority {
+    const WORDS: &'static [(&'static str, Self)] = &[("high", Priority::High), ("normal", Priority::Normal)];
+}
+
+crate::schemas! {
+    /// Printable ASCII characters.
+    PrintableText = |_| with_pattern(bytes(0, apns::MAX_COLLAPSE_ID), "^[ -~]*$");
+    Seconds = |_| json!({"type": "integer", "format": "int64", "minimum": 0});
+}
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MobilePushOptions {
@@ -37,55 +113,56 @@ pub struct MobilePushOptions {
 impl MobilePushOptions {
     /// Ignores unknown members. `path` is the location of the options in the request.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> MobilePushOptions {
-        let Some(mut options) = Fields::open(path, Value::Object(options), problems) else {
+        let Some(mut options) = MobilePushBody::open(path, Value::Object(options), problems) else {
             return MobilePushOptions::default();
         };
-        let mut short = |name: &str, most| options.string(name, most, problems);
-        let (subtitle, image, sound) =
-            (short("subtitle", LONGEST), short("image", LONGEST), short("sound", LONGEST));
-        let thread_id = short("threadId", LONGEST);
-        let collapse_id = short("collapseId", apns::MAX_COLLAPSE_ID);
-        let (category, interruption_level) =
-            (short("category", LONGEST), short("interruptionLevel", LONGEST));
-        let priority = short("priority", LONGEST);
+        let subtitle = options.subtitle(problems);
+        let image = options.image(problems);
+        let sound = options.sound(problems);
+        let thread_id = options.thread_id(problems);
+        let collapse_id = options.collapse_id(problems);
+        let category = options.category(problems);
+        let interruption_level = options.interruption_level(problems);
+        let priority = options.priority(problems);
         if image.as_deref().is_some_and(|image| !is_icon(image)) {
-            let path = options.path("image");
+            let path = options.fields.path("image");
             let message = format!("{path} must be a link or data:image/…");
             problems.push(Problem::new(path, "invalid_link", message));
         }
         if collapse_id.as_deref().is_some_and(|id| !id.bytes().all(|byte| (b' '..=b'~').contains(&byte))) {
-            let path = options.path("collapseId");
+            let path = options.fields.path("collapseId");
             let message = format!("{path} must have printable ASCII characters only");
             problems.push(Problem::new(path, "invalid_character", message));
         }
         if priority.as_deref().is_some_and(|priority| !matches!(priority, "high" | "normal")) {
-            let path = options.path("priority");
+            let path = options.fields.path("priority");
             let message = format!("{path} must be high or normal");
             problems.push(Problem::new(path, "unknown_value", message));
         }
-        let ttl = options.whole_number("ttl", problems);
+        let ttl = options.ttl(problems);
         if ttl.is_some_and(|ttl| ttl < 0) {
-            let path = options.path("ttl");
+            let path = options.fields.path("ttl");
             let message = format!("{path} must be seconds, 0 or more");
             problems.push(Problem::new(path, "out_of_range", message));
         }
-        let mut object = |name: &str| options.free_object(name, problems).unwrap_or_default();
-        let (android, apns, webpush) = (object("android"), object("apns"), object("webpush"));
+        let android = options.android(problems).unwrap_or_default();
+        let apns = options.apns(problems).unwrap_or_default();
+        let webpush = options.webpush(problems).unwrap_or_default();
         for (name, members) in [("android", &android), ("apns", &apns), ("webpush", &webpush)] {
-            links::check(&options.path(name), members, problems);
+            links::check(&options.fields.path(name), members, problems);
         }
-        check_apns(&options.path("apns"), &apns, problems);
+        check_apns(&options.fields.path("apns"), &apns, problems);
         MobilePushOptions {
             subtitle,
             image,
             sound,
-            badge: options.whole_number("badge", problems),
+            badge: options.badge(problems),
             thread_id,
             collapse_id,
             category,
             interruption_level,
-            mutable_content: options.flag("mutableContent", problems).unwrap_or_default(),
-            content_available: options.flag("contentAvailable", problems).unwrap_or_default(),
+            mutable_content: options.mutable_content(problems).unwrap_or_default(),
+            content_available: options.content_available(problems).unwrap_or_default(),
             is_urgent: priority.as_deref() != Some("normal"),
             ttl: ttl.and_then(|seconds| u64::try_from(seconds).ok()),
             android,
@@ -109,8 +186,6 @@ fn check_apns(path: &str, apns: &Object, problems: &mut Vec<Problem>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

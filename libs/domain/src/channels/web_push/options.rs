@@ -1,9 +1,13 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Problem;
+use crate::body::Body;
+use crate::body::kind::{Any, FreeObject, Icon, Link, Text, with_pattern};
+use crate::body::rest::AnyMembers;
 use crate::content::Object;
 use crate::fields::Fields;
 use crate::overrides::PushOverride;
+use crate::request::{self, MAX_REFERENCE, MAX_TITLE};
 use crate::size::json_size;
 use crate::text_enum::text_enum;
 
@@ -31,6 +35,60 @@ text_enum! {
 /// adds.
 pub const MAX_MESSAGE: usize = 3_480;
 
+crate::body! {
+    /// Overrides for web push. The service ignores unknown members.
+    pub(crate) struct WebPushBody as "WebPushOverride" {
+        optional title: Text<MAX_TITLE>,
+        /// Cut if the message is too large for the push service.
+        optional body: Text<{ request::MAX_MESSAGE }>,
+        optional icon: Icon<MAX_REFERENCE>,
+        optional url: Link<MAX_REFERENCE>,
+        /// Data of the message. A key here overrides the same key of the send's `data`. Together with `title`, `icon` and
+        /// `url`, it may have 3,480 bytes.
+        optional data: FreeObject,
+        /// Seconds for which the push service keeps the message, at most four weeks.
+        optional ttl: Ttl,
+        optional urgency: UrgencyName,
+        /// A message replaces an undelivered message with the same topic.
+        optional topic: Any<Topic>,
+        ..AnyMembers
+    }
+}
+
+impl WebPushBody {
+    /// Reads the texts and `data`. [`WebPushOptions::parse`] reads all other members.
+    pub(crate) fn read(mut self, problems: &mut Vec<Problem>) -> PushOverride {
+        PushOverride {
+            title: self.title(problems),
+            body: self.body(problems),
+            icon: self.icon(problems),
+            url: self.url(problems),
+            data: self.data(problems).unwrap_or_default(),
+            options: self.fields.rest().into_iter().filter(|(_, value)| !value.is_null()).collect(),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Ttl;
+
+#[derive(Debug)]
+struct UrgencyName;
+
+crate::kinds! {
+    Ttl, () => u32, |fields, _, problems| read_ttl(fields, problems),
+        |_| json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": MAX_TTL});
+    UrgencyName, () => Urgency, |fields, _, problems| read_urgency(fields, problems), |_| json!({
+        "description": "Urgency of a web push (RFC 8030, section 5.3).",
+        "type": "string",
+        "enum": Urgency::ALL,
+    });
+}
+
+crate::schemas! {
+    Topic = |_| with_pattern(json!({"type": "string"}), &format!("^[A-Za-z0-9_-]{{1,{MAX_TOPIC}}}$"));
+}
+
 pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
     WebPushOptions::parse(push.options.clone(), path, problems);
     let texts: usize = [&push.title, &push.icon, &push.url].into_iter().flatten().map(json_size).sum();
@@ -55,12 +113,12 @@ pub struct WebPushOptions {
 impl WebPushOptions {
     /// Ignores unknown members. `path` is the location of the options in the request.
     pub fn parse(options: Object, path: &str, problems: &mut Vec<Problem>) -> WebPushOptions {
-        let Some(mut fields) = Fields::open(path, Value::Object(options), problems) else {
+        let Some(mut fields) = WebPushBody::open(path, Value::Object(options), problems) else {
             return WebPushOptions::default();
         };
         WebPushOptions {
-            ttl: read_ttl(&mut fields, problems),
-            urgency: read_urgency(&mut fields, problems),
+            ttl: fields.ttl(problems),
+            urgency: fields.urgency(problems),
             topic: read_topic(&mut fields, problems),
         }
     }
@@ -92,15 +150,15 @@ pub fn read_urgency(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<
     urgency
 }
 
-fn read_topic(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String> {
-    let value = fields.take("topic")?;
+fn read_topic(options: &mut WebPushBody, problems: &mut Vec<Problem>) -> Option<String> {
+    let value = options.topic(problems)?;
     let is_sound = |text: &str| {
         (1..=MAX_TOPIC).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_')
     };
     let topic = value.as_str().filter(|text| is_sound(text)).map(str::to_owned);
     if topic.is_none() {
-        let path = fields.path("topic");
+        let path = options.fields.path("topic");
         let message = format!("{path} must have 1 to {MAX_TOPIC} characters of A-Z, a-z, 0-9, - and _");
         problems.push(Problem::new(path, "invalid_topic", message));
     }
@@ -109,8 +167,6 @@ fn read_topic(fields: &mut Fields, problems: &mut Vec<Problem>) -> Option<String
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn parse(options: &Value) -> Result<WebPushOptions, Vec<(String, &'static str)>> {

@@ -1,7 +1,8 @@
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::tokens::TOKEN_HOLDERS;
 use crate::Problem;
+use crate::body::{Described, ObjectSchema, Presence, Schemas, named};
 use crate::content::Object;
 
 /// A profile must not contain this key, because it could be mistaken for the user's identifier, which cannot be changed.
@@ -10,13 +11,54 @@ pub(super) const RESERVED_KEY: &str = "identifier";
 /// Key that only the app's backend may write.
 pub const APP_KEY: &str = "app";
 
-const ADDRESS_KEYS: [&str; 3] = ["email", "phoneNumber", "phone"];
+const ADDRESS_KEYS: [(&str, &str); 3] = [
+    ("email", "Address for the channel `email`."),
+    ("phoneNumber", "Phone number for the channel `sms`, in E.164 format."),
+    ("phone", "Alias of `phoneNumber`."),
+];
+
+/// Names of the push services of [`TOKEN_HOLDERS`].
+const PUSH_SERVICES: [&str; 2] = ["Firebase Cloud Messaging", "Apple's push service"];
+
+/// Key-value pairs of a profile, with the keys that [`check`] checks.
+#[derive(Debug)]
+pub struct ProfileSchema;
+
+impl Described for ProfileSchema {
+    fn schema(schemas: &mut Schemas) -> Value {
+        named(schemas, "Profile", |_| {
+            let about = "Key-value pairs of a profile, at most 64 KiB in total. Any key is allowed; the service itself uses \
+                the keys listed here.\n`null` is stored like any other value.";
+            let mut pairs = ObjectSchema::new(&[about]);
+            for (key, about) in ADDRESS_KEYS {
+                pairs.add(key, Presence::Optional, &[about], json!({"type": "string"}));
+            }
+            for (key, service) in TOKEN_HOLDERS.into_iter().zip(PUSH_SERVICES) {
+                let about = format!("Tokens of {service}, for `mobilePush`.");
+                pairs.add(key, Presence::Optional, &[&about], tokens());
+            }
+            let mut schema = pairs.finish();
+            schema["example"] =
+                json!({"email": "ada@example.com", "phoneNumber": "+4915112345678", "name": "Ada"});
+            schema
+        })
+    }
+}
+
+fn tokens() -> Value {
+    let list = json!({"type": "array", "items": {"type": "string"}});
+    let about = "Tokens to add to those that the profile already has.";
+    let mut tokens = ObjectSchema::new(&["Push tokens."]);
+    tokens.add("tokens", Presence::Optional, &[about], list);
+    tokens.add("token", Presence::Optional, &["One token to add."], json!({"type": "string"}));
+    tokens.finish()
+}
 
 /// Checks the keys that Tidings reads itself: each must have the right type, and no address may contain a control character. The reserved
 /// key is not reported, because writing it is a [`Refusal`](super::Refusal) with its own HTTP status.
 pub fn check(path: &str, pairs: &Object, problems: &mut Vec<Problem>) {
     let within = |key: &str| if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") };
-    for key in ADDRESS_KEYS {
+    for (key, _) in ADDRESS_KEYS {
         if let Some(value) = pairs.get(key) {
             check_text(&within(key), value, problems);
         }
@@ -80,7 +122,7 @@ fn control_character(at: &str) -> Problem {
 
 /// True for addresses and push tokens, to which an app can restrict access.
 pub(super) fn is_address(key: &str) -> bool {
-    ADDRESS_KEYS.contains(&key) || TOKEN_HOLDERS.contains(&key)
+    ADDRESS_KEYS.iter().any(|(known, _)| *known == key) || TOKEN_HOLDERS.contains(&key)
 }
 
 pub(super) fn holds_address(profile: &Object) -> bool {

@@ -7,11 +7,12 @@ use json_patch::{
     AddOperation, CopyOperation, MoveOperation, PatchErrorKind, PatchOperation, RemoveOperation,
     ReplaceOperation, TestOperation,
 };
-use serde_json::{Number, Value};
+use serde_json::{Number, Value, json};
 
 use super::change::check_whole;
 use super::{MAX_PROFILE, Refusal, check, tokens};
 use crate::Problem;
+use crate::body::{Schemas, named, reference};
 use crate::content::Object;
 use crate::fields::MAX_DEPTH;
 use crate::size::json_size;
@@ -26,6 +27,49 @@ pub const MAX_WORK: usize = 1024 * 1024;
 
 const OPERATIONS: [&str; 6] = ["add", "remove", "replace", "move", "copy", "test"];
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
+
+crate::schemas! {
+    /// Schema of a JSON Patch.
+    pub PatchSchema = |schemas| named(schemas, "JsonPatch", |schemas| json!({
+        "description": "A JSON Patch (RFC 6902): at most 1,000 operations with the API secret, otherwise 100. The number of \
+            operations times the\nsize of the profile in bytes must not exceed 1 MiB.",
+        "type": "array",
+        "maxItems": MAX_OPERATIONS,
+        "items": named(schemas, "PatchOperation", operation_schema),
+        "example": [
+            {"op": "test", "path": "/plan", "value": "free"},
+            {"op": "replace", "path": "/plan", "value": "pro"},
+            {"op": "remove", "path": "/fcm/tokens/0"},
+        ],
+    }));
+}
+
+fn operation_schema(schemas: &mut Schemas) -> Value {
+    named(schemas, "Pointer", |_| {
+        json!({
+            "description": "A JSON Pointer (RFC 6901).",
+            "type": "string",
+            "pattern": "^(/([^~]|~[01])*)?$",
+            "example": "/plan",
+        })
+    });
+    let operations = OPERATIONS.map(|name| {
+        let mut operation = json!({
+            "type": "object",
+            "required": ["path", "op"],
+            "properties": {"op": {"type": "string", "enum": [name]}, "path": reference("Pointer")},
+        });
+        let (member, schema, required) = match name {
+            "remove" => return operation,
+            "move" | "copy" => ("from", reference("Pointer"), ["from", "path", "op"]),
+            _ => ("value", json!({}), ["path", "value", "op"]),
+        };
+        operation["required"] = json!(required);
+        operation["properties"][member] = schema;
+        operation
+    });
+    json!({"description": "An operation of a JSON Patch.", "oneOf": operations})
+}
 
 /// A well-formed JSON Patch.
 #[derive(Clone, Debug)]

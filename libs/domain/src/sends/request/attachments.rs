@@ -1,6 +1,7 @@
 //! `data.attachments`: reads and validates the files of a send and removes them from its data.
 
 use std::borrow::Cow;
+use std::mem;
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
@@ -8,8 +9,11 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use serde_json::Value;
 
 use crate::Problem;
+use crate::body::Body;
+use crate::body::kind::{Any, AnyText, Line, List};
+use crate::body::rest::AnyMembers;
+use crate::body::words::{OneOf, Words};
 use crate::content::{Attachment, MAX_CONTENT_ID, Object, calendar_method};
-use crate::fields::Fields;
 
 /// Maximum total size of the files of a send, in bytes.
 pub const MAX_ATTACHED: usize = 10 * 1024 * 1024;
@@ -20,12 +24,54 @@ pub const MAX_FILE_NAME: usize = 255;
 /// Longest media type, in bytes.
 pub const MAX_MEDIA_TYPE: usize = 255;
 
+/// Longest `contentId`, in bytes: an id in angle brackets, or with `cid:`.
+const MAX_WRITTEN_ID: usize = MAX_CONTENT_ID + 4;
+
 const PATH: &str = "data.attachments";
 const UNKNOWN_MEDIA_TYPE: &str = "application/octet-stream";
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
+
+crate::body! {
+    /// Data of the notification, and variables of its template: at most 256 KiB without the attachments. A key here overrides the
+    /// same key of `notification.data`. A key of a recipient's own `data` overrides both.
+    pub(super) struct SendData {
+        /// Files for the email channel, at most 10 MiB in total. The inbox and the other channels do not show them.
+        optional attachments: List<FileToSend, MAX_ATTACHMENTS>,
+        ..AnyMembers
+    }
+}
+
+crate::body! {
+    /// A file to attach.
+    struct FileToSend {
+        required name: Line<MAX_FILE_NAME>,
+        /// Media type of the file. Default: `application/octet-stream`. A file with the type `text/calendar; method=REQUEST`, or another
+        /// method of RFC 5546, is an invitation: mail programs show it as an event. Its calendar must contain the same `METHOD`.
+        optional content_type as "contentType": Line<MAX_MEDIA_TYPE>,
+        /// Bytes of the file in base64.
+        required content: AnyText,
+        /// Id by which the HTML of the email refers to the file: `<img src="cid:logo">`. Each file needs its own.
+        optional content_id as "contentId": Line<MAX_WRITTEN_ID>,
+        /// `inline` shows the file inside the email and requires a `contentId`. Default: `inline` for a file with a `contentId`,
+        /// otherwise `attachment`.
+        optional disposition: Any<OneOf<Disposition>>,
+    }
+    example {"name": "invoice.pdf", "contentType": "application/pdf", "content": "JVBERi0xLjcK"}
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Disposition {
+    Inline,
+    Attachment,
+}
+
+impl Words for Disposition {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("inline", Disposition::Inline), ("attachment", Disposition::Attachment)];
+}
 
 /// The files of a send, which are not written to the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,21 +89,20 @@ pub struct Files {
 /// Removes the files from the data of a send and returns them.
 pub(super) fn take(data: &mut Object, strict: bool, problems: &mut Vec<Problem>) -> Files {
     let mut files = Files::default();
-    let Some(given) = data.remove("attachments").filter(|given| !given.is_null()) else {
+    let Some(mut body) = SendData::open("data", Value::Object(mem::take(data)), problems) else {
         return files;
     };
-    let Value::Array(items) = given else {
-        problems.push(Problem::new(PATH, "invalid_type", format!("{PATH} must be an array")));
-        return files;
-    };
+    let items = body.attachments(problems);
+    *data = body.fields.rest();
+    let Some(items) = items else { return files };
     if items.len() > MAX_ATTACHMENTS {
         let message = format!("{PATH} has {} files; at most {MAX_ATTACHMENTS} are allowed", items.len());
         problems.push(Problem::new(PATH, "too_many", message));
         return files;
     }
     for (number, item) in (0..).zip(items) {
-        let Some(fields) = Fields::open(&format!("{PATH}[{number}]"), item, problems) else { continue };
-        read(number, fields, strict, &mut files, problems);
+        let Some(file) = FileToSend::open(&format!("{PATH}[{number}]"), item, problems) else { continue };
+        read(number, file, strict, &mut files, problems);
     }
     let total: usize = files.contents.iter().map(Vec::len).sum();
     if total > MAX_ATTACHED {
@@ -67,34 +112,23 @@ pub(super) fn take(data: &mut Object, strict: bool, problems: &mut Vec<Problem>)
     files
 }
 
-fn read(number: u32, mut fields: Fields, strict: bool, files: &mut Files, problems: &mut Vec<Problem>) {
-    fields.require("name", problems);
-    let name = fields.line("name", MAX_FILE_NAME, problems);
-    let content_type = fields.line("contentType", MAX_MEDIA_TYPE, problems);
+fn read(number: u32, mut given: FileToSend, strict: bool, files: &mut Files, problems: &mut Vec<Problem>) {
+    let name = given.name(problems);
+    let content_type = given.content_type(problems);
     let content_type = content_type.unwrap_or_else(|| UNKNOWN_MEDIA_TYPE.to_owned());
+    let type_path = given.fields.path("contentType");
     if !is_media_type(&content_type) {
-        let path = fields.path("contentType");
-        let message = format!("{path} must be the media type of a file, such as application/pdf");
-        problems.push(Problem::new(path, "invalid_media_type", message));
+        let message = format!("{type_path} must be the media type of a file, such as application/pdf");
+        problems.push(Problem::new(&type_path, "invalid_media_type", message));
     }
-    fields.require("content", problems);
-    let path = fields.path("content");
-    let content = match fields.take("content") {
-        None => None,
-        Some(Value::String(text)) => {
-            files.encoded += text.len();
-            decoded(&path, &text, problems)
-        }
-        Some(_) => {
-            problems.push(Problem::new(&path, "invalid_type", format!("{path} must be a string")));
-            None
-        }
-    };
-    let content_id = read_content_id(&mut fields, &files.list, problems);
-    let inline = read_disposition(&mut fields, content_id.is_some(), problems);
-    files.ignored.extend(fields.keys().iter().map(|key| fields.path(key)));
-    let type_path = fields.path("contentType");
-    fields.finish(strict, problems);
+    let content = given.content(problems).and_then(|text| {
+        files.encoded += text.len();
+        decoded(&given.fields.path("content"), &text, problems)
+    });
+    let content_id = read_content_id(&mut given, &files.list, problems);
+    let inline = read_disposition(&mut given, content_id.is_some(), problems);
+    files.ignored.extend(given.fields.keys().iter().map(|key| given.fields.path(key)));
+    given.fields.finish(strict, problems);
     if let (Some(name), Some(content)) = (name, content) {
         let file = Attachment { number, name, content_type, size: content.len() as u64, content_id, inline };
         check_invitation(&type_path, &file, &content, problems);
@@ -105,15 +139,14 @@ fn read(number: u32, mut fields: Fields, strict: bool, files: &mut Files, proble
 
 /// Reads `contentId`: with or without angle brackets, or as the URL that the HTML contains.
 fn read_content_id(
-    fields: &mut Fields,
+    given: &mut FileToSend,
     before: &[Attachment],
     problems: &mut Vec<Problem>,
 ) -> Option<String> {
-    // Room for the angle brackets or `cid:`.
-    let text = fields.line("contentId", MAX_CONTENT_ID + 4, problems)?;
+    let text = given.content_id(problems)?;
     let bare = text.strip_prefix('<').and_then(|text| text.strip_suffix('>'));
     let id = bare.or_else(|| text.strip_prefix("cid:")).unwrap_or(&text).to_owned();
-    let path = fields.path("contentId");
+    let path = given.fields.path("contentId");
     if !Attachment::is_content_id(&id) {
         let message = format!(
             "{path} must be an id such as logo or logo@example.com: at most {MAX_CONTENT_ID} letters, digits and . @ _ - +"
@@ -130,14 +163,14 @@ fn read_content_id(
 }
 
 /// Reads `disposition`. Returns true if the file is shown inside the email, which is the default for a file with an id.
-fn read_disposition(fields: &mut Fields, has_id: bool, problems: &mut Vec<Problem>) -> bool {
-    let path = fields.path("disposition");
-    match fields.take("disposition") {
+fn read_disposition(given: &mut FileToSend, has_id: bool, problems: &mut Vec<Problem>) -> bool {
+    let path = given.fields.path("disposition");
+    match given.disposition(problems) {
         None => has_id,
         Some(Value::String(text)) if text == "attachment" => false,
         Some(Value::String(text)) if text == "inline" => {
-            if !has_id && !problems.iter().any(|problem| problem.field == fields.path("contentId")) {
-                let path = fields.path("contentId");
+            let path = given.fields.path("contentId");
+            if !has_id && !problems.iter().any(|problem| problem.field == path) {
                 let message = format!(
                     "{path} is required for an inline file; the HTML refers to the file by it (cid:…)"
                 );

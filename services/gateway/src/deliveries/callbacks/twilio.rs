@@ -2,11 +2,13 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
+use domain::body::{ObjectSchema, Presence, json, named};
 use domain::receipt::{Receipt, ReceiptSubject};
 use domain::sms::keyword::{AddedKeywords, Keyword};
 use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
 use domain::{Answer, Channel, DeliveryId, Outcome};
+use serde_json::Value;
 use service_kit::{clock, metrics};
 use web::body::Body;
 use web::database::database;
@@ -14,7 +16,46 @@ use web::failure::Failure;
 
 use super::account::{Account, Claim, subject};
 use crate::gateway::Gateway;
-use crate::openapi::callback::{TwilioMessage, TwilioStatus};
+use crate::openapi::described::{TwilioMessage, TwilioStatus};
+
+/// Name and description of a field of a form.
+type FormField = (&'static str, &'static str);
+
+const MESSAGE_STATUS: FormField = (
+    "MessageStatus",
+    "`delivered`, `read`, `undelivered` and `failed` are final; the service ignores every other status.",
+);
+const ERROR_CODE: FormField = ("ErrorCode", "Twilio's error code, if the message was not delivered.");
+const MESSAGE_SID: FormField = ("MessageSid", "Twilio's id of the message.");
+const FROM: FormField = ("From", "Phone number of the sender.");
+const BODY: FormField = ("Body", "Text of the message.");
+const OPT_OUT_TYPE: FormField =
+    ("OptOutType", "`STOP`, `START` or `HELP`, if the account lets Twilio detect opt-outs.");
+
+domain::schemas! {
+    /// A status callback of Twilio.
+    pub(crate) StatusForm = |schemas| named(schemas, "TwilioStatus", |_| {
+        let example = json!({"MessageSid": "SM0123456789abcdef0123456789abcdef", "MessageStatus": "undelivered",
+            "ErrorCode": "30003"});
+        form("A status callback of Twilio.", [MESSAGE_STATUS, ERROR_CODE, MESSAGE_SID], example)
+    });
+    /// A message that a person sent to one of the account's numbers.
+    pub(crate) MessageForm = |schemas| named(schemas, "TwilioMessage", |_| {
+        let about = "A message that a person sent to one of the account's numbers.";
+        let example = json!({"From": "+4915112345678", "Body": "STOP", "OptOutType": "STOP"});
+        form(about, [FROM, BODY, OPT_OUT_TYPE], example)
+    });
+}
+
+fn form(about: &str, fields: [FormField; 3], example: Value) -> Value {
+    let mut form = ObjectSchema::new(&[about]);
+    for (name, about) in fields {
+        form.add(name, Presence::Optional, &[about], json!({"type": "string"}));
+    }
+    let mut schema = form.finish();
+    schema["example"] = example;
+    schema
+}
 
 /// Reports the status of a message.
 ///
@@ -37,7 +78,7 @@ use crate::openapi::callback::{TwilioMessage, TwilioStatus};
         (status = 204, description = "The status is recorded, or was already known."),
         (status = 403, description = "The signature is missing, wrong, or cannot be verified, for example because the body is no form of at most 16 KiB and 200 fields."),
         (status = 404, description = "The provider has no such delivery."),
-        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 500, description = "An internal error.", body = web::failure::DefectBody),
         (status = 429, description = "Too many callbacks from this address."),
         (status = 503, description = "The service cannot accept the callback now; retry."),
     ),
@@ -73,10 +114,12 @@ pub(crate) async fn status(
 
 /// Converts a final status to the answer to record for the attempt. None for any other status.
 fn answer(fields: &[(String, String)]) -> Option<Answer> {
-    let status = field(fields, "MessageStatus").or_else(|| field(fields, "SmsStatus"))?;
-    let code = field(fields, "ErrorCode").and_then(|code| code.parse::<u32>().ok());
+    let status = field(fields, MESSAGE_STATUS.0).or_else(|| field(fields, "SmsStatus"))?;
+    let code = field(fields, ERROR_CODE.0).and_then(|code| code.parse::<u32>().ok());
     let outcome = match status {
-        "delivered" | "read" => Outcome::Sent { provider_id: field(fields, "MessageSid").map(str::to_owned) },
+        "delivered" | "read" => {
+            Outcome::Sent { provider_id: field(fields, MESSAGE_SID.0).map(str::to_owned) }
+        }
         "undelivered" | "failed" => of_undelivered(code),
         _ => return None,
     };
@@ -107,7 +150,7 @@ fn attempt(request: &HttpRequest) -> Option<u32> {
     responses(
         (status = 204, description = "The message is accepted; the sender gets no reply."),
         (status = 403, description = "The signature is missing, wrong, or cannot be verified, for example because the body is no form of at most 16 KiB and 200 fields."),
-        (status = 500, description = "An internal error.", body = crate::openapi::error::Defect),
+        (status = 500, description = "An internal error.", body = web::failure::DefectBody),
         (status = 429, description = "Too many callbacks from this address."),
         (status = 503, description = "The service cannot accept the callback now; retry."),
     ),
@@ -119,7 +162,7 @@ pub(crate) async fn message(
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
     let (Account { app, keywords, .. }, fields) = claim.prove(body).await?;
-    if let Some(number) = field(&fields, "From").filter(|number| is_e164(number)) {
+    if let Some(number) = field(&fields, FROM.0).filter(|number| is_e164(number)) {
         let keyword = keyword(&fields, number, &keywords);
         if let Some(keyword) = keyword {
             ::metrics::counter!(metrics::SMS_KEYWORDS, "keyword" => keyword.as_str()).increment(1);
@@ -141,12 +184,12 @@ pub(crate) async fn message(
 
 /// Returns the keyword that Twilio has recognised, or else that the text is.
 fn keyword(fields: &[(String, String)], number: &str, added: &AddedKeywords) -> Option<Keyword> {
-    match field(fields, "OptOutType").filter(|kind| !kind.is_empty()) {
+    match field(fields, OPT_OUT_TYPE.0).filter(|kind| !kind.is_empty()) {
         Some("STOP") => Some(Keyword::Stop),
         Some("START") => Some(Keyword::Start),
         Some("HELP") => Some(Keyword::Help),
         Some(_) => None,
-        None => Keyword::of(field(fields, "Body")?, number, added),
+        None => Keyword::of(field(fields, BODY.0)?, number, added),
     }
 }
 

@@ -1,0 +1,25 @@
+//! The bodies of requests. `domain::body!` declares each of them next to its reader.
+
+use crate::deliveries::callbacks::twilio;
+use crate::directory::{bulk, categories, connect, preferences, profile, subscriptions, topics, users};
+use crate::inbox::{app_state, bulk as many, place};
+
+web::described! {
+    SendRequest: domain::request::SendBody,
+    NewCategory: categories::CategoryToCreate,
+    TopicValues: topics::TopicValues,
+    SubscriptionChanges: subscriptions::SubscriptionChanges,
+    NewPreferences: preferences::NewPreferences,
+    Profile: domain::profile::ProfileSchema,
+    ProfileChange: profile::ProfileChange,
+    JsonPatch: domain::profile::PatchSchema,
+    NewUser: users::NewUser,
+    ManyUsers: bulk::ManyUsers,
+    Device: connect::DeviceBody,
+    Subscription: domain::web_push::SubscriptionBody,
+    NewState: app_state::NewState,
+    BulkChange: many::BulkChange,
+    Snooze: place::Snooze,
+    TwilioStatus: twilio::StatusForm,
+    TwilioMessage: twilio::MessageForm,
+}
