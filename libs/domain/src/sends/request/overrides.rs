@@ -72,7 +72,7 @@ crate::body! {
     struct SenderBody as "SenderOverride" {
         /// 400 (`sender_not_allowed`) if the settings of this email provider do not allow the address.
         optional from: Line<MAX_SENDER>,
-        optional from_name as "fromName": Line<MAX_SENDER>,
+        optional sender_name as "fromName": Line<MAX_SENDER>,
         optional reply_to as "replyTo": Address,
     }
 }
@@ -166,7 +166,7 @@ fn check_config(path: &str, members: &Object, problems: &mut Vec<Problem>) {
                 }
             }
             "fromName" => {
-                config.from_name(problems);
+                config.sender_name(problems);
             }
             "replyTo" => {
                 config.reply_to(problems);

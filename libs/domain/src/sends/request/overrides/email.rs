@@ -30,7 +30,7 @@ crate::body! {
         /// default, every address in the domain of their `from` is allowed. 400 (`sender_not_allowed`) if no email provider of the app
         /// allows the address. If only some do, and another one is used, the delivery fails with the reason `sender_not_allowed`.
         optional from: Address,
-        optional from_name as "fromName": Line<MAX_SENDER>,
+        optional sender_name as "fromName": Line<MAX_SENDER>,
         /// Address for replies.
         optional reply_to as "replyTo": Address,
         /// One address or several; at most 50 together with `bcc`.
@@ -48,7 +48,7 @@ crate::body! {
 impl EmailBody {
     pub(super) fn read(mut self, strict: bool, problems: &mut Vec<Problem>) -> EmailOverride {
         let from = self.from(problems);
-        let from_name = self.from_name(problems);
+        let from_name = self.sender_name(problems);
         let reply_to = self.reply_to(problems);
         let cc = self.cc(problems).unwrap_or_default();
         let bcc = self.bcc(problems).unwrap_or_default();
