@@ -12,7 +12,6 @@ mod guide;
 mod healthcheck;
 mod inboxes;
 mod installation;
-mod link_key;
 mod log_secrecy;
 mod master_key;
 mod migrate;

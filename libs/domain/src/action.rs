@@ -17,6 +17,7 @@ text_enum! {
         WebhookSet = "webhook.set",
         WebhookRemove = "webhook.remove",
         WebhookSecretRotate = "webhook.secret.rotate",
+        WebhookRedeliver = "webhook.redeliver",
         SuppressionLift = "suppression.lift",
         ParkedRedrive = "parked.redrive",
         RequestCancel = "request.cancel",

@@ -16,6 +16,7 @@ pub mod fields;
 pub mod id;
 pub mod inbox;
 pub mod problem;
+pub mod public_address;
 pub mod role;
 mod sends;
 pub mod settings;

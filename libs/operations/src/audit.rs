@@ -1,18 +1,20 @@
 //! The audit log.
 
-use domain::{AppId, Timestamp};
-use store::database::audit::AuditRow;
+use store::database::audit::{AuditFilter, AuditRow, AuditScope};
 
 use crate::{Caller, OperationError, Operations, Permission};
 
-/// Lists at most `limit` rows of an app, latest first. If `since` is given, lists only rows from that time on.
+/// Lists at most `limit` rows, latest first. Rows of all apps and rows that belong to no app need the permission in the installation.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
-    app: AppId,
-    since: Option<Timestamp>,
+    filter: AuditFilter,
     limit: i64,
 ) -> Result<Vec<AuditRow>, OperationError> {
+    let app = match filter.scope {
+        AuditScope::App(app) => Some(app),
+        AuditScope::All | AuditScope::Installation => None,
+    };
     caller.may(Permission::ReadAuditLog, app)?;
-    Ok(operations.store.database().list_audit(app, since, limit).await?)
+    Ok(operations.store.database().list_audit(filter, limit).await?)
 }

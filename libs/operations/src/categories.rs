@@ -6,6 +6,9 @@ use store::directory::category::{Category, NewCategory};
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
+/// Maximum number of categories in a list.
+pub const MOST_LISTED: i64 = 1_000;
+
 /// Creates a category.
 ///
 /// # Errors
@@ -34,4 +37,16 @@ pub async fn delete(
     caller.may(Permission::EditCategories, app)?;
     let is_deleted = database(operations.store.directory().delete_category(app, category)).await?;
     if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Category)) }
+}
+
+/// Lists at most `limit` categories that were created after the category `after`.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    after: Option<CategoryId>,
+    limit: i64,
+) -> Result<Vec<Category>, OperationError> {
+    caller.may(Permission::Browse, app)?;
+    database(operations.store.directory().list_categories(app, after, limit)).await
 }

@@ -26,8 +26,11 @@ pub enum OperationError {
     #[error("{0}")]
     Conflict(Conflict),
     /// The caller does not have this permission.
-    #[error("the caller needs the role {} or a higher one", .0.least_role())]
+    #[error("{}", denied(*.0))]
     Denied(Permission),
+    /// The secret of a device is wrong, or a caller with a proof has ended it.
+    #[error("the device secret is wrong, or revoked by a call with a proof: send a bearer token of the user")]
+    WrongDeviceSecret,
     /// A profile or a change to one is not allowed.
     #[error(transparent)]
     Profile(profile::Refusal),
@@ -73,7 +76,17 @@ pub enum Object {
     User,
     Request,
     Topic,
+    /// A topic to which users may subscribe themselves.
+    OpenTopic,
     Category,
+    /// An item of an inbox.
+    Notification,
+    /// The web-push subscription of a device.
+    Subscription,
+    PushToken,
+    Delivery,
+    /// The user or the category of a link.
+    Link,
 }
 
 impl fmt::Display for Object {
@@ -88,7 +101,13 @@ impl fmt::Display for Object {
             Object::User => "user",
             Object::Request => "request",
             Object::Topic => "topic",
+            Object::OpenTopic => "open topic",
             Object::Category => "category",
+            Object::Notification => "notification",
+            Object::Subscription => "subscription",
+            Object::PushToken => "push token",
+            Object::Delivery => "delivery",
+            Object::Link => "link",
         })
     }
 }
@@ -108,6 +127,8 @@ pub enum Conflict {
     IdempotencyKeyReused,
     UserExists,
     CategoryExists,
+    /// Users may not subscribe themselves to the topic.
+    TopicClosed,
 }
 
 impl Conflict {
@@ -122,6 +143,7 @@ impl Conflict {
             Conflict::IdempotencyKeyReused => "idempotency_key_reused",
             Conflict::UserExists => "user_exists",
             Conflict::CategoryExists => "category_exists",
+            Conflict::TopicClosed => "topic_closed",
         }
     }
 }
@@ -135,10 +157,18 @@ impl fmt::Display for Conflict {
             Conflict::EndpointDisabled => "the endpoint is disabled",
             Conflict::UserExists => "a user with this identifier already exists",
             Conflict::CategoryExists => "a category with this identifier already exists",
+            Conflict::TopicClosed => "the topic is not open",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }
         })
+    }
+}
+
+fn denied(permission: Permission) -> String {
+    match permission.least_role() {
+        Some(role) => format!("the caller needs the role {role} or a higher one"),
+        None => "the caller does not act for the owner of the data".to_owned(),
     }
 }
 

@@ -20,12 +20,14 @@ pub enum MasterKeySource {
 pub struct Operations {
     pub(crate) store: Store,
     master_key: MasterKeySource,
+    /// True if Tidings may call private addresses (`outbound.allow_private`).
+    pub(crate) allow_private: bool,
 }
 
 impl Operations {
     #[must_use]
-    pub fn new(store: Store, master_key: MasterKeySource) -> Operations {
-        Operations { store, master_key }
+    pub fn new(store: Store, master_key: MasterKeySource, allow_private: bool) -> Operations {
+        Operations { store, master_key, allow_private }
     }
 
     /// Returns the master key without comparing it with the database.

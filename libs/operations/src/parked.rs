@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use domain::{AppId, Channel, DeliveryId, Timestamp};
+use domain::{Action, AppId, Channel, DeliveryId, Timestamp};
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
 use store::sends::pairs::{AttemptRecord, PairFilter};
 use uuid::Uuid;
@@ -142,12 +142,12 @@ pub async fn redrive(
     now: impl Fn() -> Timestamp,
     mut progress: impl FnMut(&RedriveReport),
 ) -> Result<RedriveReport, OperationError> {
-    caller.may(Permission::Redrive, filter.app)?;
+    let actor = caller.authorize(Action::ParkedRedrive, filter.app)?;
     let deliveries = operations.store.deliveries();
     let mut report = RedriveReport::default();
     let mut after = None;
     loop {
-        let page = deliveries.redrive(filter, after, PAGE, now(), caller.actor()).await?;
+        let page = deliveries.redrive(filter, after, PAGE, now(), actor).await?;
         let Some(last) = position_after(&page) else { return Ok(report) };
         after = Some(last);
         report.add(page);

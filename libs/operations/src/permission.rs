@@ -1,11 +1,34 @@
-//! Permissions, and the roles that have them.
+//! Permissions, and the callers that have them.
 
 use domain::{Action, Role};
 
-/// Declares the permissions. Each row has the least role of an operator, and whether the API secret of an app gives the
-/// permission in this app.
+/// A caller with fixed permissions in one app.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holder {
+    /// A caller with the API secret of the app, for itself or for one of its users.
+    Backend,
+    /// A user of the app. Its permissions cover its own data only.
+    User,
+    /// The holder of a link in a message. Its permissions cover the purpose of the link only.
+    Link,
+    /// A provider of the app that signed its call. Its permissions cover its own deliveries only.
+    Provider,
+}
+
+/// Translates the role of a row; `none` if no role of an operator has the permission.
+macro_rules! least_role {
+    (none) => {
+        None
+    };
+    ($role:ident) => {
+        Some(Role::$role)
+    };
+}
+
+/// Declares the permissions. Each row has the least role of an operator, and the other callers that have the permission in their
+/// app.
 macro_rules! permissions {
-    ($($(#[$doc:meta])* $name:ident: $role:ident, backend: $backend:literal;)*) => {
+    ($($(#[$doc:meta])* $name:ident: $role:tt, [$($holder:ident),*];)*) => {
         /// Permission to use a group of use cases.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Permission { $($(#[$doc])* $name),* }
@@ -14,16 +37,16 @@ macro_rules! permissions {
             /// All permissions, in order of declaration.
             pub const ALL: &'static [Permission] = &[$(Permission::$name),*];
 
-            /// Returns the lowest role that has the permission.
+            /// Returns the lowest role that has the permission. Returns None if no role has it.
             #[must_use]
-            pub const fn least_role(self) -> Role {
-                match self { $(Permission::$name => Role::$role),* }
+            pub const fn least_role(self) -> Option<Role> {
+                match self { $(Permission::$name => least_role!($role)),* }
             }
 
-            /// Returns true if a caller with the API secret of an app has the permission in this app.
+            /// Returns the callers that have the permission in their app.
             #[must_use]
-            pub const fn is_of_backend(self) -> bool {
-                match self { $(Permission::$name => $backend),* }
+            pub const fn holders(self) -> &'static [Holder] {
+                match self { $(Permission::$name => &[$(Holder::$holder),*]),* }
             }
         }
     };
@@ -31,27 +54,45 @@ macro_rules! permissions {
 
 permissions! {
     /// List and show everything, without secrets and with masked targets.
-    View: Viewer, backend: true;
+    View: Viewer, [Backend];
+    /// List categories and topics. Users see only the topics that are open, and those to which they subscribe.
+    Browse: Viewer, [Backend, User];
     /// Show addresses and tokens in full.
-    RevealTargets: Support, backend: false;
+    RevealTargets: Support, [];
     /// Show users with their profiles and devices.
-    ViewUsers: Support, backend: true;
-    EraseUsers: Support, backend: true;
-    LiftSuppressions: Support, backend: false;
-    EditTemplates: Editor, backend: false;
-    Send: Editor, backend: true;
-    EditCategories: Editor, backend: true;
-    ChangeUsers: Operator, backend: true;
-    ChangeTopics: Operator, backend: true;
-    CancelRequests: Operator, backend: true;
-    ManageProviders: Operator, backend: false;
-    ManageWebhooks: Operator, backend: false;
-    Redrive: Operator, backend: false;
+    ViewUsers: Support, [Backend];
+    /// Show items of inboxes.
+    ViewItems: Support, [Backend, User];
+    EraseUsers: Support, [Backend];
+    LiftSuppressions: Support, [];
+    EditTemplates: Editor, [];
+    Send: Editor, [Backend];
+    EditCategories: Editor, [Backend];
+    ChangeUsers: Operator, [Backend];
+    /// Change items of inboxes: mark, move, delete.
+    ChangeItems: Operator, [Backend, User];
+    ChangeTopics: Operator, [Backend];
+    CancelRequests: Operator, [Backend];
+    ManageProviders: Operator, [];
+    ManageWebhooks: Operator, [];
+    Redrive: Operator, [];
     /// Create apps, and change their settings.
-    ManageApps: Admin, backend: false;
+    ManageApps: Admin, [];
     /// Create, rotate and revoke the credentials of apps.
-    ManageSecrets: Admin, backend: false;
-    ReadAuditLog: Admin, backend: false;
+    ManageSecrets: Admin, [];
+    ReadAuditLog: Admin, [];
+    /// Read the inbox of the user for whom the caller acts, and change it as a whole.
+    OwnInbox: none, [Backend, User];
+    OwnProfile: none, [Backend, User];
+    OwnPreferences: none, [Backend, User];
+    OwnSubscriptions: none, [Backend, User];
+    OwnDevices: none, [Backend, User];
+    /// Turn off the emails of the category that a link names.
+    Unsubscribe: none, [Link];
+    /// Report that a user opened the notification that a link names.
+    ReportClick: none, [Link];
+    /// Report the status of messages that a provider accepted, and messages that people sent to it.
+    ReportReceipts: none, [Provider];
 }
 
 impl Permission {
@@ -69,9 +110,10 @@ impl Permission {
             | Action::ProviderDisable
             | Action::ProviderRemove => Permission::ManageProviders,
             Action::TemplatePut => Permission::EditTemplates,
-            Action::WebhookSet | Action::WebhookRemove | Action::WebhookSecretRotate => {
-                Permission::ManageWebhooks
-            }
+            Action::WebhookSet
+            | Action::WebhookRemove
+            | Action::WebhookSecretRotate
+            | Action::WebhookRedeliver => Permission::ManageWebhooks,
             Action::SuppressionLift => Permission::LiftSuppressions,
             Action::ParkedRedrive => Permission::Redrive,
             Action::RequestCancel => Permission::CancelRequests,

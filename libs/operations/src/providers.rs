@@ -40,7 +40,6 @@ pub struct SetProvider {
     pub kept: Vec<&'static str>,
 }
 
-/// Failure to open the stored secrets of a provider.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot decrypt the stored secrets: the document must set each secret to a new value or to null")]
 struct ClosedSecrets(#[source] Box<dyn std::error::Error + Send + Sync>);
@@ -55,7 +54,7 @@ pub async fn set(
     app: AppId,
     draft: &Draft,
 ) -> Result<SetProvider, OperationError> {
-    caller.may(Permission::of(Action::ProviderSet), app)?;
+    let actor = caller.authorize(Action::ProviderSet, app)?;
     let (edit, stored) = operations.store.control().edit_provider(app, draft.identifier()).await?;
     let kept = kept_secrets(operations, app, draft, stored.as_ref())?;
     let document = draft.complete(&kept).map_err(OperationError::Invalid)?;
@@ -81,7 +80,7 @@ pub async fn set(
         },
         max_per_second: document.max_per_second,
     };
-    let version = edit.put(provider, caller.actor()).await?;
+    let version = edit.put(provider, actor).await?;
     Ok(set_provider(document, version, stored))
 }
 
@@ -156,9 +155,9 @@ pub async fn enable(
     enabled: bool,
 ) -> Result<i64, OperationError> {
     let action = if enabled { Action::ProviderEnable } else { Action::ProviderDisable };
-    caller.may(Permission::of(action), app)?;
+    let actor = caller.authorize(action, app)?;
     let control = operations.store.control();
-    let version = control.enable_provider(app, identifier, enabled, caller.actor()).await?;
+    let version = control.enable_provider(app, identifier, enabled, actor).await?;
     version.ok_or(OperationError::NotFound(Object::Provider))
 }
 
@@ -172,8 +171,8 @@ pub async fn remove(
     app: AppId,
     identifier: &str,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::of(Action::ProviderRemove), app)?;
-    let is_removed = operations.store.control().remove_provider(app, identifier, caller.actor()).await?;
+    let actor = caller.authorize(Action::ProviderRemove, app)?;
+    let is_removed = operations.store.control().remove_provider(app, identifier, actor).await?;
     if is_removed { Ok(()) } else { Err(OperationError::NotFound(Object::Provider)) }
 }
 

@@ -36,8 +36,8 @@ pub async fn lift(
     channel: Channel,
     target: &str,
 ) -> Result<LiftedSuppression, OperationError> {
-    caller.may(Permission::of(Action::SuppressionLift), app)?;
+    let actor = caller.authorize(Action::SuppressionLift, app)?;
     let deliveries = operations.store.deliveries();
-    let lifted = deliveries.lift_suppression(app, channel, target, caller.actor()).await?;
+    let lifted = deliveries.lift_suppression(app, channel, target, actor).await?;
     lifted.ok_or(OperationError::NotFound(Object::Suppression))
 }

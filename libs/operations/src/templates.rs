@@ -18,14 +18,14 @@ pub async fn put(
     app: AppId,
     document: &TemplateDocument,
 ) -> Result<(TemplateId, i32), OperationError> {
-    caller.may(Permission::of(Action::TemplatePut), app)?;
+    let actor = caller.authorize(Action::TemplatePut, app)?;
     let template = NewTemplate {
         identifier: &document.identifier,
         name: &document.name,
         category: document.category.as_deref(),
         channels: &document.channels,
     };
-    Ok(operations.store.control().put_template(app, template, caller.actor()).await?)
+    Ok(operations.store.control().put_template(app, template, actor).await?)
 }
 
 /// Lists the newest version of each template, ordered by identifier.

@@ -3,7 +3,7 @@
 use domain::content::Object as ProfilePairs;
 use domain::event::UserErased;
 use domain::id::partition;
-use domain::{AppId, Envelope, Event, StreamName, UserNumber};
+use domain::{Action, AppId, Envelope, Event, StreamName, UserNumber};
 use service_kit::{clock, trace};
 use store::deliveries::timer::NewTimer;
 use store::directory::device::Device;
@@ -106,13 +106,13 @@ pub async fn erase(
     identifier: &str,
     partitions: u32,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::EraseUsers, app)?;
+    let actor = caller.authorize(Action::UserErase, app)?;
     let begun = database(operations.store.erasure().erase_user(app, identifier, clock::now())).await?;
     let erasure = begun.ok_or(OperationError::NotFound(Object::User))?;
     let user = erasure.user();
     let erased = UserErased { user, digest: erasure.digest() };
     let timer = erasure_timer(app, erased, partitions)?;
-    database(erasure.commit(&timer, caller.actor())).await?;
+    database(erasure.commit(&timer, actor)).await?;
     tracing::info!(%app, %user, "erased a user");
     Ok(())
 }

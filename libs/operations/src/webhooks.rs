@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use credentials::secrets::webhook_secret_context;
 use credentials::webhook::Secret;
-use domain::webhook::WebhookEvent;
-use domain::{Action, AppId};
+use domain::webhook::{WebhookEvent, parse_url};
+use domain::{Action, AppId, Problem};
 use secrecy::{ExposeSecret, SecretString};
 use store::webhooks::{Endpoint, FailedMessage};
-use url::Url;
 use uuid::Uuid;
 
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
@@ -24,18 +23,23 @@ pub struct SetEndpoint {
 }
 
 /// Creates an endpoint with a secret, or changes the events of an existing one and enables it. Without `events`, the endpoint
-/// receives all of them. The caller has checked that Tidings may call the URL.
+/// receives all of them.
 ///
 /// # Errors
-/// Returns [`Conflict::TooManyEndpoints`] if the app has the maximum number of endpoints.
+/// Returns [`OperationError::Invalid`] if Tidings cannot or must not call the URL, and [`Conflict::TooManyEndpoints`] if the app has the maximum number of endpoints.
 pub async fn set(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
-    url: &Url,
+    url: &str,
     events: &[WebhookEvent],
 ) -> Result<SetEndpoint, OperationError> {
-    caller.may(Permission::of(Action::WebhookSet), app)?;
+    let actor = caller.authorize(Action::WebhookSet, app)?;
+    let url = parse_url(url, operations.allow_private);
+    let url = url.map_err(|error| {
+        let code = error.code();
+        OperationError::Invalid(vec![Problem::new("url", code, error.to_string())])
+    })?;
     let mut events = if events.is_empty() { WebhookEvent::ALL.to_vec() } else { events.to_vec() };
     events.sort_unstable();
     events.dedup();
@@ -47,7 +51,7 @@ pub async fn set(
         Some(secret) => Some(seal(operations, app, id, secret).await?),
         None => None,
     };
-    draft.commit(sealed.as_deref(), caller.actor()).await?;
+    draft.commit(sealed.as_deref(), actor).await?;
     Ok(SetEndpoint { id, events, secret })
 }
 
@@ -62,11 +66,11 @@ pub async fn rotate_secret(
     endpoint: i64,
     grace: Duration,
 ) -> Result<SecretString, OperationError> {
-    caller.may(Permission::of(Action::WebhookSecretRotate), app)?;
+    let actor = caller.authorize(Action::WebhookSecretRotate, app)?;
     let secret = Secret::generate()?.text();
     let sealed = seal(operations, app, endpoint, &secret).await?;
     let webhooks = operations.store.webhooks();
-    let is_known = webhooks.rotate_webhook_secret(app, endpoint, &sealed, grace, caller.actor()).await?;
+    let is_known = webhooks.rotate_webhook_secret(app, endpoint, &sealed, grace, actor).await?;
     if is_known { Ok(secret) } else { Err(OperationError::NotFound(Object::Endpoint)) }
 }
 
@@ -113,8 +117,8 @@ pub async fn remove(
     app: AppId,
     endpoint: i64,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::of(Action::WebhookRemove), app)?;
-    let is_removed = operations.store.webhooks().remove_endpoint(app, endpoint, caller.actor()).await?;
+    let actor = caller.authorize(Action::WebhookRemove, app)?;
+    let is_removed = operations.store.webhooks().remove_endpoint(app, endpoint, actor).await?;
     if is_removed { Ok(()) } else { Err(OperationError::NotFound(Object::Endpoint)) }
 }
 
@@ -167,10 +171,10 @@ pub async fn redeliver(
     endpoint: Option<&Endpoint>,
     ids: Option<&[Uuid]>,
 ) -> Result<u64, OperationError> {
-    caller.may(Permission::ManageWebhooks, app)?;
+    let actor = caller.authorize(Action::WebhookRedeliver, app)?;
     if endpoint.is_some_and(|endpoint| endpoint.disabled.is_some()) {
         return Err(OperationError::Conflict(Conflict::EndpointDisabled));
     }
     let endpoint = endpoint.map(|endpoint| endpoint.id);
-    Ok(operations.store.webhooks().redeliver_webhooks(app, endpoint, ids).await?)
+    Ok(operations.store.webhooks().redeliver_webhooks(app, endpoint, ids, actor).await?)
 }

@@ -202,6 +202,9 @@ impl From<OperationError> for Failure {
             OperationError::Denied(_) => {
                 Failure::refused(StatusCode::FORBIDDEN, "role_required", error.to_string())
             }
+            OperationError::WrongDeviceSecret => {
+                Failure::unauthorized("invalid_device_secret", error.to_string())
+            }
             OperationError::Profile(refusal) => refusal.into(),
             OperationError::Quota(quota) => store::Error::QuotaReached(quota).into(),
             OperationError::Volume { message, wait } => {

@@ -1,16 +1,18 @@
 use std::error::Error;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use domain::Timestamp;
+use domain::public_address::{check_host, is_public};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use reqwest::redirect::Policy;
 use reqwest::{Client, ClientBuilder, Response, Url};
-use url::Host;
+
+pub use domain::public_address::ForbiddenHost;
 
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_secs(60);
@@ -21,24 +23,6 @@ const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 #[derive(Clone, Copy, Debug)]
 pub struct Outbound {
     allow_private: bool,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{host} is not a public address; set outbound.allow_private to call it")]
-pub struct ForbiddenHost {
-    pub host: String,
-}
-
-impl ForbiddenHost {
-    /// Searches the causes too: if a name resolves to forbidden addresses, the HTTP client wraps this error in its own error.
-    #[must_use]
-    pub fn among<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a ForbiddenHost> {
-        std::iter::successors(Some(error), |error| (**error).source()).find_map(|cause| {
-            // `source` of an I/O error skips the wrapped error itself, so look at the wrapped error first.
-            let carried = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-            cause.downcast_ref().or_else(|| carried?.downcast_ref())
-        })
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,12 +69,7 @@ impl Outbound {
 
     /// Checks an address. A name is checked when it is resolved.
     pub fn check(self, url: &Url) -> Result<(), ForbiddenHost> {
-        let address = match url.host() {
-            Some(Host::Ipv4(address)) => IpAddr::V4(address),
-            Some(Host::Ipv6(address)) => IpAddr::V6(address),
-            Some(Host::Domain(_)) | None => return Ok(()),
-        };
-        if self.allows(address) { Ok(()) } else { Err(ForbiddenHost { host: address.to_string() }) }
+        if self.allow_private { Ok(()) } else { check_host(url) }
     }
 
     /// Builds a client that follows no redirects, ignores proxy settings in the environment, and resolves names only to addresses that may
@@ -123,42 +102,6 @@ impl Resolve for Resolver {
     }
 }
 
-/// Decides by RFC 6890 and its registries.
-#[must_use]
-pub fn is_public(address: IpAddr) -> bool {
-    match address.to_canonical() {
-        IpAddr::V4(address) => is_public_v4(address),
-        IpAddr::V6(address) => is_public_v6(address),
-    }
-}
-
-fn is_public_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
-    let is_special = address.is_private()
-        || address.is_loopback()
-        || address.is_link_local()
-        || address.is_broadcast()
-        || address.is_documentation()
-        || address.is_multicast()
-        // In this order: "this network"; shared address space of carriers; protocol assignments; benchmarking; reserved.
-        || a == 0
-        || (a == 100 && (64..128).contains(&b))
-        || (a == 192 && b == 0 && c == 0)
-        || (a == 198 && (b == 18 || b == 19))
-        || a >= 240;
-    !is_special
-}
-
-fn is_public_v6(address: Ipv6Addr) -> bool {
-    let [first, second, ..] = address.segments();
-    // Global unicast without documentation addresses and without 6to4 and Teredo, whose embedded IPv4 address is not checked.
-    // NAT64 (64:ff9b::/96) is outside of global unicast.
-    let is_global = (0x2000..0x4000).contains(&first);
-    let is_special =
-        (first == 0x2001 && (second == 0xdb8 || second == 0)) || first == 0x2002 || first == 0x3fff;
-    is_global && !is_special
-}
-
 pub async fn read_at_most(mut response: Response, most: usize) -> reqwest::Result<Bytes> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -189,40 +132,6 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_addresses_of_the_public_internet_are_public() {
-        for public in ["1.1.1.1", "93.184.216.34", "2606:4700::1111", "::ffff:8.8.8.8"] {
-            assert!(is_public(public.parse().unwrap()), "{public}");
-        }
-        for special in [
-            "0.0.0.0",
-            "10.1.2.3",
-            "100.64.0.1",
-            "127.0.0.1",
-            "169.254.169.254",
-            "172.16.0.1",
-            "192.0.0.8",
-            "192.0.2.1",
-            "192.168.0.1",
-            "198.18.0.1",
-            "224.0.0.1",
-            "240.0.0.1",
-            "255.255.255.255",
-            "::",
-            "::1",
-            "::ffff:127.0.0.1",
-            "64:ff9b::7f00:1",
-            "2001:db8::1",
-            "2001::1",
-            "2002:7f00:1::",
-            "fc00::1",
-            "fe80::1",
-            "ff02::1",
-        ] {
-            assert!(!is_public(special.parse().unwrap()), "{special}");
-        }
-    }
 
     #[test]
     fn a_url_with_a_private_address_is_refused_unless_allowed() {

@@ -9,5 +9,4 @@ pub(crate) mod item;
 pub(crate) mod list;
 pub(crate) mod notification;
 pub(crate) mod place;
-pub(crate) mod positions;
 pub(crate) mod whole;

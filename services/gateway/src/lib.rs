@@ -20,6 +20,7 @@ mod server;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::web::Data;
@@ -98,7 +99,8 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let sources = Sources {
         store: context.store.clone(),
         log: context.log.clone(),
-        positions: gateway.positions.clone(),
+        inboxes: Arc::clone(&gateway.inboxes),
+        positions: gateway.inboxes.positions().clone(),
         access: access.clone().into_inner(),
         admission: admission.clone().into_inner(),
         partitions: context.partitions,

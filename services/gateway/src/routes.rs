@@ -20,7 +20,6 @@ use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
 use crate::sends::{accept, cancellation, status};
 
-/// Registers every route of the API.
 pub(crate) fn routes(server: &mut ServiceConfig) {
     for (_, _, resource) in table().resources {
         server.service(resource);
@@ -50,7 +49,6 @@ impl Table {
             .service(resource("/v3/notifications/{id}/snooze", snooze))
     }
 
-    /// Adds the paths of topics and their subscriptions.
     fn with_topics(self) -> Table {
         self.service(resource("/v3/topics", [get(topics::list).for_users()]))
             .service(resource(
@@ -80,7 +78,6 @@ impl Table {
     }
 }
 
-/// Builds the table of all paths.
 pub(crate) fn table() -> Table {
     Table::default()
         .service(resource("/v3/notifications", [get(list::list).for_users(), post(accept::send)]))

@@ -2,7 +2,7 @@ use clap::Subcommand;
 use domain::Timestamp;
 use operations::audit;
 use serde_json::{Value, json};
-use store::database::audit::AuditRow;
+use store::database::audit::{AuditFilter, AuditRow};
 
 use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
@@ -51,7 +51,8 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let ControlPlane { operations, caller, .. } = control_plane;
     let more_than_asked = i64::from(arguments.limit) + 1;
-    let rows = audit::list(&operations, &caller, app.id, arguments.since, more_than_asked).await?;
+    let filter = AuditFilter { since: arguments.since, ..AuditFilter::from(app.id) };
+    let rows = audit::list(&operations, &caller, filter, more_than_asked).await?;
     let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
     Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, as_json, header, |row| {
         [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]

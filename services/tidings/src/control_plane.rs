@@ -92,7 +92,8 @@ impl Installation {
         })?;
         let outbound = Outbound::new(config.outbound.allow_private);
         let security = config.security;
-        let operations = Operations::new(store.clone(), MasterKeySource::Configured(security.clone()));
+        let master_key = MasterKeySource::Configured(security.clone());
+        let operations = Operations::new(store.clone(), master_key, outbound.allows_private());
         Ok(ControlPlane { store, operations, caller: caller(), outbound, security })
     }
 }

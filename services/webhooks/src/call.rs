@@ -3,6 +3,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use credentials::webhook::{Secret, signatures};
 use domain::Timestamp;
+use domain::webhook::{InvalidUrl, parse_url};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Client, StatusCode};
 use service_kit::clock;
@@ -43,38 +44,6 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidUrl {
-    #[error("{0:?} is not a URL such as https://example.com/webhooks")]
-    Malformed(String),
-    /// An eavesdropper could read plain HTTP.
-    #[error(
-        "the URL must begin with https:// (http:// is for private networks, with outbound.allow_private)"
-    )]
-    NotHttps,
-    /// Lists of endpoints would show the user name and the password.
-    #[error("the URL must have no user name and no password; signatures authenticate calls")]
-    Credentials,
-    #[error(transparent)]
-    NotPublic(#[from] ForbiddenHost),
-}
-
-pub fn parse_url(outbound: Outbound, text: &str) -> Result<Url, InvalidUrl> {
-    let malformed = || InvalidUrl::Malformed(text.to_owned());
-    let url = Url::parse(text).map_err(|_| malformed())?;
-    if !["http", "https"].contains(&url.scheme()) || url.host().is_none() {
-        return Err(malformed());
-    }
-    if url.scheme() != "https" && !outbound.allows_private() {
-        return Err(InvalidUrl::NotHttps);
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(InvalidUrl::Credentials);
-    }
-    outbound.check(&url)?;
-    Ok(url)
-}
-
 impl Caller {
     /// Limits each call to `limit`, including receiving the whole answer.
     pub fn new(outbound: Outbound, limit: Duration) -> reqwest::Result<Caller> {
@@ -82,7 +51,7 @@ impl Caller {
     }
 
     pub async fn post(&self, url: &str, message: Message<'_>) -> Answer {
-        let url = match parse_url(self.outbound, url) {
+        let url = match parse_url(url, self.outbound.allows_private()) {
             Ok(url) => url,
             Err(InvalidUrl::NotHttps) => return Answer::none("not_https"),
             Err(InvalidUrl::NotPublic(_)) => return Answer::none("not_public"),
@@ -152,28 +121,5 @@ fn code(error: &reqwest::Error) -> &'static str {
         "connect"
     } else {
         "connection_lost"
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_public_https_endpoints_are_usable_unless_private_ones_are_allowed() {
-        let (public, private) = (Outbound::new(false), Outbound::new(true));
-        assert!(parse_url(public, "https://example.com/hooks?a=1").is_ok());
-        assert_eq!(parse_url(public, "http://example.com/"), Err(InvalidUrl::NotHttps));
-        for address in
-            ["https://127.0.0.1/", "https://10.1.2.3:8443/", "https://[::1]/", "https://169.254.169.254/"]
-        {
-            assert!(matches!(parse_url(public, address), Err(InvalidUrl::NotPublic(_))), "{address}");
-            assert!(parse_url(private, address).is_ok());
-        }
-        assert!(parse_url(private, "http://localhost:3000/").is_ok());
-        assert_eq!(parse_url(public, "https://me:secret@example.com/"), Err(InvalidUrl::Credentials));
-        for malformed in ["example.com", "ftp://example.com/", "mailto:a@example.com", ""] {
-            assert!(matches!(parse_url(private, malformed), Err(InvalidUrl::Malformed(_))), "{malformed}");
-        }
     }
 }

@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret, SecretString};
 use store::control::app::{NewApp as NewRow, NewSecret};
 
 use crate::apps::{self, keys};
-use crate::{Caller, Conflict, OperationError, Operations, Permission};
+use crate::{Caller, Conflict, OperationError, Operations};
 
 /// Access that a new app allows to callers with only its public API key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,12 +54,12 @@ pub async fn create(
     name: &str,
     access: PublicAccess,
 ) -> Result<CreatedApp, OperationError> {
-    caller.may(Permission::of(Action::AppCreate), None)?;
+    let actor = caller.authorize(Action::AppCreate, None)?;
     check_name(name).map_err(OperationError::Invalid)?;
     let master_key = operations.master_key().await?;
     let api_key = random_token("ak_", 16)?;
     let app = NewRow { name, api_key: &api_key, development: access == PublicAccess::Development };
-    let draft = operations.store.control().create_app(app, caller.actor()).await?;
+    let draft = operations.store.control().create_app(app, actor).await?;
     let mut draft = draft.ok_or(OperationError::Conflict(Conflict::NameTaken))?;
     let id = draft.id();
     if access != PublicAccess::Development {

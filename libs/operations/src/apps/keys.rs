@@ -9,7 +9,7 @@ use domain::{Action, AppId, SigningAlgorithm};
 use secrecy::{ExposeSecret, SecretString};
 use store::control::app::NewSecret;
 
-use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+use crate::{Caller, Conflict, Object, OperationError, Operations};
 
 /// Creates a new API secret. The previous secret stays valid for `grace`; older secrets become invalid immediately.
 ///
@@ -21,13 +21,13 @@ pub async fn rotate_secret(
     app: AppId,
     grace: Duration,
 ) -> Result<SecretString, OperationError> {
-    caller.may(Permission::of(Action::AppRotateSecret), app)?;
+    let actor = caller.authorize(Action::AppRotateSecret, app)?;
     let master_key = operations.master_key().await?;
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
     let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
-    let is_known = operations.store.control().rotate_secret(app, new, grace, caller.actor()).await?;
+    let is_known = operations.store.control().rotate_secret(app, new, grace, actor).await?;
     if is_known { Ok(api_secret) } else { Err(OperationError::NotFound(Object::App)) }
 }
 
@@ -41,9 +41,9 @@ pub async fn create_signing_key(
     app: AppId,
     algorithm: SigningAlgorithm,
 ) -> Result<CreatedKey, OperationError> {
-    caller.may(Permission::of(Action::SigningKeyCreate), app)?;
+    let actor = caller.authorize(Action::SigningKeyCreate, app)?;
     let master_key = operations.master_key().await?;
-    let created = signing::create_key(&operations.store, &master_key, app, algorithm, caller.actor()).await?;
+    let created = signing::create_key(&operations.store, &master_key, app, algorithm, actor).await?;
     created.ok_or(OperationError::Conflict(Conflict::TooManySigningKeys))
 }
 
@@ -57,8 +57,8 @@ pub async fn revoke_signing_key(
     app: AppId,
     kid: &str,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::of(Action::SigningKeyRevoke), app)?;
-    let is_revoked = operations.store.control().revoke_signing_key(app, kid, caller.actor()).await?;
+    let actor = caller.authorize(Action::SigningKeyRevoke, app)?;
+    let is_revoked = operations.store.control().revoke_signing_key(app, kid, actor).await?;
     if is_revoked { Ok(()) } else { Err(OperationError::NotFound(Object::SigningKey)) }
 }
 
@@ -73,8 +73,8 @@ pub async fn rotate_link_key(
     app: AppId,
     grace: Duration,
 ) -> Result<i32, OperationError> {
-    caller.may(Permission::of(Action::LinkKeyRotate), app)?;
+    let actor = caller.authorize(Action::LinkKeyRotate, app)?;
     let master_key = operations.master_key().await?;
-    let version = link::rotate(&operations.store, &master_key, app, grace, caller.actor()).await?;
+    let version = link::rotate(&operations.store, &master_key, app, grace, actor).await?;
     version.ok_or(OperationError::NotFound(Object::App))
 }

@@ -4,7 +4,7 @@ use domain::app_setting::AppSetting;
 use domain::{Action, AppId};
 use store::control::app::App;
 
-use crate::{Caller, Object, OperationError, Operations, Permission};
+use crate::{Caller, Object, OperationError, Operations};
 
 /// Sets settings of an app, and returns the changed app. If one of the settings cannot be set, none is set. Services notice
 /// within five seconds.
@@ -18,9 +18,9 @@ pub async fn set(
     app: AppId,
     settings: &[AppSetting],
 ) -> Result<App, OperationError> {
-    caller.may(Permission::of(Action::AppSet), app)?;
+    let actor = caller.authorize(Action::AppSet, app)?;
     let control = operations.store.control();
-    if !control.set_settings(app, settings, caller.actor()).await? {
+    if !control.set_settings(app, settings, actor).await? {
         return Err(OperationError::NotFound(Object::App));
     }
     let changed = control.app(app).await?;

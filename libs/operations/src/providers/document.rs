@@ -87,7 +87,6 @@ impl Draft {
         &self.identifier
     }
 
-    /// Channel and name of the kind of provider.
     pub(super) fn is_of(&self, channel: Channel, kind: &str) -> bool {
         (self.kind.channel, self.kind.name) == (channel, kind)
     }

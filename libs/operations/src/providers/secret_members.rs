@@ -10,7 +10,6 @@ pub(super) fn find<'a>(settings: &'a Map<String, Value>, name: &str) -> Option<&
     }
 }
 
-/// Removes the member and returns it.
 pub(super) fn take(settings: &mut Map<String, Value>, name: &str) -> Option<Value> {
     match name.split_once('.') {
         None => settings.remove(name),

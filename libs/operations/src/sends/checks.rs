@@ -2,13 +2,12 @@
 
 use std::collections::HashSet;
 
-use crate::OperationError;
-use crate::waiting::database;
 use domain::send::TemplateRef;
 use domain::{AppId, Problem, SendRequest};
 
-use crate::Sends;
 use crate::sends::submission::Submission;
+use crate::waiting::database;
+use crate::{Caller, OperationError, Permission, Sends};
 
 impl Sends {
     /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
@@ -19,7 +18,7 @@ impl Sends {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
         if let Some(template) = &send.template {
-            problems.extend(self.unknown_template(*app, template).await?);
+            problems.extend(self.template_problem(*app, template).await?);
         }
         if let Some(category) = &send.category {
             self.categories.check(&self.store, *app, category).await?;
@@ -36,8 +35,18 @@ impl Sends {
         if problems.is_empty() { Ok(()) } else { Err(OperationError::Invalid(problems)) }
     }
 
-    /// Returns a problem if the app has no such template.
+    /// Returns a problem if the app has no such template. Callers report it together with the problems of an invalid body.
     pub async fn unknown_template(
+        &self,
+        caller: &Caller,
+        app: AppId,
+        template: &TemplateRef,
+    ) -> Result<Option<Problem>, OperationError> {
+        caller.may(Permission::Send, app)?;
+        self.template_problem(app, template).await
+    }
+
+    async fn template_problem(
         &self,
         app: AppId,
         template: &TemplateRef,

@@ -27,7 +27,6 @@ use crate::{Caller, OperationError, Permission, Sends};
 /// Number of recipients whose content the result has, from the first recipient of the send on. The number is limited to bound
 /// the size of the result.
 const SHOWN: usize = 10;
-/// Time limit of a dry run.
 const WITHIN: Duration = Duration::from_millis(2500);
 
 /// Effect that a send would have.
@@ -167,7 +166,6 @@ fn pairs(
     pairs
 }
 
-/// One recipient of a dry run, with the data for rendering the content.
 struct DryRunRecipient<'a> {
     renderer: &'a ContentRenderer<'a>,
     recipient: &'a Recipient,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use domain::{AppId, SendId, Timestamp};
+use domain::{Action, AppId, SendId, Timestamp};
 use service_kit::clock;
 use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
 use store::sends::status::RequestSummary;
@@ -23,7 +23,8 @@ impl Sends {
         app: AppId,
         request: SendId,
     ) -> Result<RequestSummary, OperationError> {
-        self.await_planning(caller, app, request, Permission::View).await?;
+        caller.may(Permission::View, app)?;
+        self.await_planning(app, request).await?;
         let found = database(self.store.sends().find_request(app, request)).await?;
         found.ok_or(OperationError::NotFound(Object::Request))
     }
@@ -37,29 +38,24 @@ impl Sends {
         after: Option<PairPosition>,
         limit: i64,
     ) -> Result<(Timestamp, Vec<PairStatus>), OperationError> {
-        let accepted_at = self.await_planning(caller, app, request, Permission::View).await?;
+        caller.may(Permission::View, app)?;
+        let accepted_at = self.await_planning(app, request).await?;
         let found = self.store.sends().list_pairs(app, request, filter, after, limit);
         Ok((accepted_at, database(found).await?))
     }
 
     /// Cancels the deliveries of a request that no provider has received yet, and returns their number.
     pub async fn cancel(&self, caller: &Caller, app: AppId, request: SendId) -> Result<u64, OperationError> {
-        self.await_planning(caller, app, request, Permission::CancelRequests).await?;
-        let cancelling = self.store.deliveries().cancel_request(app, request, caller.actor());
+        let actor = caller.authorize(Action::RequestCancel, app)?;
+        self.await_planning(app, request).await?;
+        let cancelling = self.store.deliveries().cancel_request(app, request, actor);
         let cancelled = database(cancelling).await?;
         tracing::info!(%app, send_id = %request, cancelled, "cancelled a send");
         Ok(cancelled)
     }
 
     /// Waits up to 1.5 s until the dispatcher has written the request to the database, and returns the time of its acceptance.
-    async fn await_planning(
-        &self,
-        caller: &Caller,
-        app: AppId,
-        request: SendId,
-        permission: Permission,
-    ) -> Result<Timestamp, OperationError> {
-        caller.may(permission, app)?;
+    async fn await_planning(&self, app: AppId, request: SendId) -> Result<Timestamp, OperationError> {
         let end = Instant::now() + PLANNED_WITHIN;
         loop {
             if let Some(accepted_at) = database(self.store.sends().find_acceptance(app, request)).await? {

@@ -27,7 +27,6 @@ const SHARE_OF_STORE: u64 = 4;
 /// Limits of an app in megabytes, by quota; None for the default.
 pub(crate) type Limits = [Option<NonZeroU32>; VolumeQuota::ALL.len()];
 
-/// Volumes of apps.
 #[derive(Default)]
 pub(crate) struct Volumes {
     apps: Mutex<HashMap<AppId, AppVolume>>,

@@ -3,14 +3,16 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use credentials::link::{Link, Links, Purpose};
 use credentials::secrets::{SecretsError, sha256};
 use domain::app_setting::AppSetting;
-use domain::{ActorKind, AppId, TemplateProfile, TokenSubject};
+use domain::{ActorKind, AppId, CategoryId, TemplateProfile, TokenSubject, UserNumber};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{keys, settings};
-use operations::{Object, OperationError};
+use operations::{MasterKeySource, Object, OperationError};
 use secrecy::ExposeSecret;
 use serde_json::json;
+use service_kit::clock;
 
 use crate::world;
 
@@ -66,6 +68,44 @@ async fn an_app_is_created_or_its_secret_is_renewed() {
     let (again, same_key, new_secret) = renew().await.unwrap();
     assert_eq!((id, key), (again, same_key));
     assert_ne!(secret.expose_secret(), new_secret.expose_secret());
+}
+
+#[tokio::test]
+async fn a_rotated_secret_stays_valid_for_its_grace_period() {
+    let world = world().await;
+    let secrets = async || world.store.control().app(world.shop).await.unwrap().unwrap().secrets;
+    let first = secrets().await[0].digest.clone();
+    let rotate = |grace| keys::rotate_secret(&world.operations, &world.admin, world.shop, grace);
+    let second = rotate(Duration::from_secs(3_600)).await.unwrap();
+    let second = sha256(second.expose_secret().as_bytes()).to_vec();
+    let valid = secrets().await;
+    assert_eq!(valid.iter().map(|secret| &secret.digest).collect::<Vec<_>>(), [&second, &first]);
+    assert!(valid[0].expires_at.is_none() && valid[1].expires_at.is_some());
+    let third = rotate(Duration::ZERO).await.unwrap();
+    let valid = secrets().await;
+    assert_eq!(valid.len(), 1);
+    assert_eq!(valid[0].digest, sha256(third.expose_secret().as_bytes()));
+    let unknown = keys::rotate_secret(&world.operations, &world.admin, AppId(999), Duration::ZERO).await;
+    assert!(matches!(unknown, Err(OperationError::NotFound(Object::App))));
+}
+
+#[tokio::test]
+async fn rotating_the_link_key_revokes_links_after_its_grace() {
+    let world = world().await;
+    let MasterKeySource::Loaded(master_key) = &world.master_key else { panic!("the key is loaded") };
+    // Each call creates a new instance with an empty key cache, like a process that has just started.
+    let links = || Links::new(world.store.clone(), master_key.clone(), clock::now);
+    let link = Link { app: world.shop, user: UserNumber(7), purpose: Purpose::Unsubscribe(CategoryId(3)) };
+    let token = links().sign(&link).await.unwrap();
+    let rotate = |grace| keys::rotate_link_key(&world.operations, &world.admin, world.shop, grace);
+    assert_eq!(rotate(Duration::from_secs(60)).await.unwrap(), 2);
+    assert_eq!(links().verify(&token).await.unwrap(), Some(link), "the link is valid during the grace");
+    assert_eq!(rotate(Duration::ZERO).await.unwrap(), 3);
+    assert_eq!(links().verify(&token).await.unwrap(), None);
+    let renewed = links().sign(&link).await.unwrap();
+    assert_eq!(links().verify(&renewed).await.unwrap(), Some(link));
+    let unknown = keys::rotate_link_key(&world.operations, &world.admin, AppId(999), Duration::ZERO).await;
+    assert!(matches!(unknown, Err(OperationError::NotFound(Object::App))));
 }
 
 #[tokio::test]

@@ -2,8 +2,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod apps;
+mod audit;
+mod own_data;
+mod own_permissions;
 mod permissions;
 mod providers;
+mod receipts;
+mod sends;
+mod system;
 mod templates;
 mod webhooks;
 
@@ -13,14 +19,16 @@ use credentials::{MasterKey, Security};
 use domain::{AppId, Role};
 use operations::apps::creation::{self, PublicAccess};
 use operations::{Caller, Grant, MasterKeySource, Operations};
+use sqlx::{Connection as _, PgConnection};
 use store::database::audit::AuditRow;
 use store::{Settings, Store};
 use testkit::Database;
 
 /// An installation with the app `shop`.
 struct World {
-    _database: Database,
+    database: Database,
     store: Store,
+    master_key: MasterKeySource,
     operations: Operations,
     admin: Caller,
     shop: AppId,
@@ -32,10 +40,11 @@ async fn world() -> World {
     let store = Store::connect(&settings).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let master_key = MasterKey::generate_file(&folder.path().join("key")).unwrap();
-    let operations = Operations::new(store.clone(), MasterKeySource::Loaded(master_key));
+    let master_key = MasterKeySource::Loaded(master_key);
+    let operations = Operations::new(store.clone(), master_key.clone(), false);
     let admin = Caller::of_command("ada".to_owned());
     let shop = creation::create(&operations, &admin, "shop", PublicAccess::Closed).await.unwrap().id;
-    World { _database: database, store, operations, admin, shop }
+    World { database, store, master_key, operations, admin, shop }
 }
 
 impl World {
@@ -43,7 +52,7 @@ impl World {
     fn without_key(&self) -> Operations {
         let security =
             Security { master_key_file: None, previous_master_key_file: None, lost_master_keys: Vec::new() };
-        Operations::new(self.store.clone(), MasterKeySource::Configured(security))
+        Operations::new(self.store.clone(), MasterKeySource::Configured(security), false)
     }
 
     fn operator(&self, role: Role) -> Caller {
@@ -54,7 +63,13 @@ impl World {
         Caller::backend(self.shop, Ipv4Addr::LOCALHOST.into())
     }
 
+    /// Runs an SQL statement.
+    async fn run(&self, statement: &'static str) {
+        let mut connection = PgConnection::connect(self.database.url()).await.unwrap();
+        sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    }
+
     async fn audit(&self) -> Vec<AuditRow> {
-        self.store.database().list_audit(self.shop, None, 100).await.unwrap()
+        self.store.database().list_audit(self.shop.into(), 100).await.unwrap()
     }
 }

@@ -1,6 +1,7 @@
 //! The audit log records which actor changed, erased or cancelled which object. A row is written in the same transaction as
 //! the change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
+use chrono::{DateTime, Utc};
 use domain::{Action, Actor, ActorKind, AppId, Timestamp};
 use serde_json::Value;
 use sqlx::PgConnection;
@@ -10,6 +11,8 @@ use crate::{Database, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
+    /// None if the row is about the installation.
+    pub app: Option<AppId>,
     pub at: Timestamp,
     /// `cli:` followed by the operator's account, or `api:` followed by the IP address of the caller that used the API
     /// secret.
@@ -23,6 +26,31 @@ pub struct AuditRow {
     /// Members that the action changed, with their previous values, without secrets.
     pub before: Option<Value>,
     pub after: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuditFilter {
+    pub scope: AuditScope,
+    /// Only rows by this kind of actor. Rows of release 0.5.0 or earlier have no kind.
+    pub actor_kind: Option<ActorKind>,
+    /// Only rows from this time on.
+    pub since: Option<Timestamp>,
+}
+
+/// Objects whose rows are listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuditScope {
+    All,
+    App(AppId),
+    /// The installation itself: rows that belong to no app.
+    Installation,
+}
+
+impl From<AppId> for AuditFilter {
+    /// Selects all rows of an app.
+    fn from(app: AppId) -> AuditFilter {
+        AuditFilter { scope: AuditScope::App(app), actor_kind: None, since: None }
+    }
 }
 
 #[derive(Debug)]
@@ -68,35 +96,71 @@ impl<'a> AuditEntry<'a> {
     }
 }
 
+struct AuditRecord {
+    app_id: Option<i64>,
+    at: DateTime<Utc>,
+    actor: String,
+    actor_kind: Option<String>,
+    action: String,
+    subject: String,
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
 impl Database<'_> {
     /// Latest rows first.
-    pub async fn list_audit(
-        self,
-        app: AppId,
-        since: Option<Timestamp>,
-        limit: i64,
-    ) -> Result<Vec<AuditRow>, Error> {
-        let rows = sqlx::query!(
-            "SELECT at, actor, actor_kind, action, subject, before, after FROM audit
-             WHERE app_id = $1 AND ($2::timestamptz IS NULL OR at >= $2) ORDER BY id DESC LIMIT $3",
-            app.0,
-            since.map(instant),
-            limit
-        )
-        .fetch_all(&self.0.pool)
-        .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(AuditRow {
-                    at: row.at.into(),
-                    actor: row.actor,
-                    actor_kind: row.actor_kind.map(|kind| kind.parse()).transpose()?,
-                    action: row.action,
-                    subject: row.subject,
-                    before: row.before,
-                    after: row.after,
-                })
-            })
-            .collect()
+    pub async fn list_audit(self, filter: AuditFilter, limit: i64) -> Result<Vec<AuditRow>, Error> {
+        let AuditFilter { scope, actor_kind, since } = filter;
+        let (since, kind) = (since.map(instant), actor_kind.map(ActorKind::as_str));
+        // Separate statements, so that the rows of an app are always read by their index.
+        let rows = match scope {
+            AuditScope::App(app) => {
+                sqlx::query_as!(
+                    AuditRecord,
+                    "SELECT app_id, at, actor, actor_kind, action, subject, before, after FROM audit
+                     WHERE app_id = $1 AND ($2::timestamptz IS NULL OR at >= $2) AND ($3::text IS NULL OR actor_kind = $3)
+                     ORDER BY id DESC LIMIT $4",
+                    app.0,
+                    since,
+                    kind,
+                    limit
+                )
+                .fetch_all(&self.0.pool)
+                .await?
+            }
+            AuditScope::All | AuditScope::Installation => {
+                sqlx::query_as!(
+                    AuditRecord,
+                    "SELECT app_id, at, actor, actor_kind, action, subject, before, after FROM audit
+                     WHERE ($1 OR app_id IS NULL) AND ($2::timestamptz IS NULL OR at >= $2)
+                       AND ($3::text IS NULL OR actor_kind = $3)
+                     ORDER BY id DESC LIMIT $4",
+                    scope == AuditScope::All,
+                    since,
+                    kind,
+                    limit
+                )
+                .fetch_all(&self.0.pool)
+                .await?
+            }
+        };
+        rows.into_iter().map(AuditRow::try_from).collect()
+    }
+}
+
+impl TryFrom<AuditRecord> for AuditRow {
+    type Error = Error;
+
+    fn try_from(row: AuditRecord) -> Result<AuditRow, Error> {
+        Ok(AuditRow {
+            app: row.app_id.map(AppId),
+            at: row.at.into(),
+            actor: row.actor,
+            actor_kind: row.actor_kind.map(|kind| kind.parse()).transpose()?,
+            action: row.action,
+            subject: row.subject,
+            before: row.before,
+            after: row.after,
+        })
     }
 }

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
-use domain::{AppId, Timestamp};
+use domain::{Action, Actor, AppId, Timestamp};
+use serde_json::json;
 use uuid::Uuid;
 
+use crate::database::audit::AuditEntry;
 use crate::{Error, Webhooks};
 
 const STEP: i64 = 1_000;
@@ -81,7 +83,9 @@ impl Webhooks<'_> {
         app: AppId,
         endpoint: Option<i64>,
         ids: Option<&[Uuid]>,
+        actor: &Actor,
     ) -> Result<u64, Error> {
+        let subject = endpoint.map_or_else(|| "all endpoints".to_owned(), |endpoint| endpoint.to_string());
         let mut redelivered = 0;
         loop {
             let mut transaction = self.0.begin().await?;
@@ -107,6 +111,12 @@ impl Webhooks<'_> {
             .execute(&mut *transaction)
             .await?
             .rows_affected();
+            if step > 0 {
+                AuditEntry::new(app, actor, Action::WebhookRedeliver, &subject)
+                    .changed(None, Some(json!({"messages": step})))
+                    .write(&mut transaction)
+                    .await?;
+            }
             transaction.commit().await?;
             redelivered += step;
             if step < STEP.unsigned_abs() {

@@ -46,7 +46,6 @@ pub(crate) struct Apps {
     look_ups: Quota,
 }
 
-/// Reason why a look-up found no app.
 enum LookupFailure {
     Unknown,
     /// The peer of the request that made the look-up has used up its share.

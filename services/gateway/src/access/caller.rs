@@ -8,7 +8,6 @@ use actix_web::{FromRequest, HttpRequest};
 use domain::AppId;
 use domain::profile::Author;
 use store::control::app::App;
-use store::directory::user::proof::Writer;
 use web::accept;
 use web::body::Body;
 use web::failure::Failure;
@@ -27,23 +26,18 @@ pub(crate) struct AppCaller {
 /// A user, or an app's backend that acts for a user.
 pub(crate) struct UserCaller {
     pub(crate) app: Arc<App>,
-    /// The user's identifier. The user may not exist yet.
-    pub(crate) user: String,
-    /// True if the app acts for the user.
+    /// The caller as use cases see it. It acts for the user.
+    pub(crate) caller: operations::Caller,
     pub(crate) by_app: bool,
-    /// True if the caller proved more than the public key.
-    signed: bool,
 }
 
 /// A user, or an app's backend that calls for itself or for a user.
 pub(crate) struct Caller {
     pub(crate) app: AppId,
-    /// Identifier of the user; None if the app calls for itself.
-    pub(crate) user: Option<String>,
+    /// The caller as use cases see it. It acts for a user, unless the app calls for itself.
+    pub(crate) caller: operations::Caller,
     /// True if the app's secret was verified.
     pub(crate) by_app: bool,
-    /// True if the caller proved more than the public key.
-    pub(crate) has_proof: bool,
 }
 
 impl AppCaller {
@@ -59,44 +53,46 @@ impl UserCaller {
     async fn read(request: HttpRequest) -> Result<UserCaller, Failure> {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
         let app = identity.app()?;
-        let user = identity.user()?.ok_or_else(user_required)?;
-        let signed = identity.evidence != Evidence::PublicKey;
-        Ok(UserCaller { app, user, by_app: identity.by_app, signed })
+        let caller = of_user(&request, &identity, &app)?;
+        Ok(UserCaller { app, caller, by_app: identity.by_app })
     }
 
-    /// Returns the author of this caller's changes to the profile. If the app guards addresses (`address-keys=guarded`), a caller
-    /// with only the public key counts as unproven: it could be redirecting another user's messages.
-    pub(crate) fn author(&self) -> Author {
-        if self.by_app {
-            Author::App
-        } else if self.signed {
-            Author::User
-        } else if self.app.guards_addresses() {
-            Author::Unproven
-        } else {
-            Author::Claimed
-        }
-    }
-
-    /// Returns true if the caller proved more than the public key.
-    pub(crate) fn has_proof(&self) -> bool {
-        self.by_app || self.signed
-    }
-
-    /// Returns the user as the writer of the user's devices, subscriptions and preferences. The app's backend writes them like
-    /// the user.
-    pub(crate) fn writer(&self) -> Writer<'_> {
-        let author = if self.by_app { Author::User } else { self.author() };
-        Writer { user: &self.user, author }
+    /// Returns true if the app guards addresses and the caller has only the public key. Such a caller needs the secret of a device
+    /// to change it.
+    pub(crate) fn needs_device_secret(&self) -> bool {
+        self.caller.acts_for().is_some_and(|own| own.author == Author::Unproven)
     }
 }
 
 impl Caller {
     async fn read(request: HttpRequest) -> Result<Caller, Failure> {
         let identity = Identity::prove(&request, Demand::UserProof).await?;
-        let app = identity.app()?.id;
-        let has_proof = identity.by_app || identity.evidence != Evidence::PublicKey;
-        Ok(Caller { app, user: identity.user()?, by_app: identity.by_app, has_proof })
+        let app = identity.app()?;
+        let caller = match identity.user()? {
+            None if identity.by_app => {
+                operations::Caller::backend(app.id, peer::of_request(&request).address())
+            }
+            user => acting_for(&request, &identity, &app, user.ok_or_else(user_required)?),
+        };
+        Ok(Caller { app: app.id, caller, by_app: identity.by_app })
+    }
+}
+
+/// Returns the caller that acts for the user of a request. 401 if the request names none.
+pub(crate) fn of_user(
+    request: &HttpRequest,
+    identity: &Identity<'_>,
+    app: &App,
+) -> Result<operations::Caller, Failure> {
+    let user = identity.user()?.ok_or_else(user_required)?;
+    Ok(acting_for(request, identity, app, user))
+}
+
+fn acting_for(request: &HttpRequest, identity: &Identity<'_>, app: &App, user: String) -> operations::Caller {
+    if identity.by_app {
+        operations::Caller::backend_for(app.id, peer::of_request(request).address(), user)
+    } else {
+        operations::Caller::user(app, user, identity.evidence != Evidence::PublicKey)
     }
 }
 

@@ -24,25 +24,20 @@ use crate::access::token::Token;
 /// An app, and the verified identity of its caller. All credentials of the request are valid.
 pub(crate) struct Identity<'a> {
     request: &'a HttpRequest,
-    /// Headers with the credentials.
     headers: &'a HeaderMap,
     known: Arc<KnownApp>,
-    /// True if the API secret was sent.
     pub(crate) by_app: bool,
     /// The strongest evidence that was sent. A signature counts only if the app requires it.
     pub(crate) evidence: Evidence,
     /// The user of the bearer token, if one was sent.
     token_user: Option<String>,
-    /// Time at which the bearer token expires.
     expires_at: Option<Timestamp>,
     /// The user in the header, if one was sent.
     header_user: Option<&'a str>,
 }
 
-/// The proof that a call requires.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Demand {
-    /// The API secret.
     Secret,
     /// The API secret, or the proof that the app requires of its users.
     UserProof,

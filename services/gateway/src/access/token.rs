@@ -19,7 +19,6 @@ use crate::access::token_key::TokenKey;
 const LONGEST: usize = 8 * 1024;
 /// Tolerated difference between the clocks of an app's backend and of the gateway, in seconds.
 const LEEWAY: f64 = 60.0;
-/// Seconds of a day.
 const DAY: u64 = 86_400;
 /// Seconds since 1970 that a `Timestamp` can represent. A token that expires later counts as one that does not expire.
 const LATEST: f64 = 253_402_300_799.0;

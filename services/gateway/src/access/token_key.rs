@@ -17,7 +17,6 @@ pub(crate) struct TokenKey {
     key: DecodingKey,
 }
 
-/// Error while loading a stored signing key.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenKeyError {
     #[error(transparent)]

@@ -23,11 +23,9 @@ const CAPACITY: u64 = 10_000;
 #[derive(Clone)]
 struct Signer {
     token: SecretString,
-    /// Keywords of the provider's settings.
     keywords: AddedKeywords,
 }
 
-/// State of the callback handlers.
 pub(crate) struct Callbacks {
     /// Public origin of the API, without a final slash. If it is None, no signature can be verified.
     public_url: Option<String>,

@@ -7,13 +7,12 @@ use domain::body::Body as _;
 use domain::body::kind::{As, Filled, Flag, Identifier as IdentifierMember, Text};
 use domain::fields::{MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
-use operations::categories;
+use operations::categories::{self, MOST_LISTED};
 use serde::Serialize;
 use store::directory::category::{Category, NewCategory};
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
@@ -24,9 +23,6 @@ use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
 use crate::openapi::described;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
-
-/// Maximum number of categories in an answer; also the default limit.
-pub(super) const MOST_CATEGORIES: i64 = 1_000;
 
 domain::body! {
     /// A category to create.
@@ -134,12 +130,12 @@ pub(crate) async fn list(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
-    let limit = query.number("limit", 1..=MOST_CATEGORIES, &mut problems).unwrap_or(MOST_CATEGORIES);
+    let limit = query.number("limit", 1..=MOST_LISTED, &mut problems).unwrap_or(MOST_LISTED);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one category more than the page shows, to find out if there is a next page.
-    let categories =
-        database(gateway.store.directory().list_categories(caller.app, after, limit + 1)).await?;
+    let listed = categories::list(&gateway.operations, &caller.caller, caller.app, after, limit + 1);
+    let categories = listed.await?;
     Ok(cursor::linked_page("/v3/categories", limit, &categories, |category| category.id, present))
 }
 

@@ -2,31 +2,26 @@
 
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use credentials::secrets::sha256;
 use domain::body::Body as _;
 use domain::body::kind::{As, Text};
 use domain::body::words::{OneOf, Words};
 use domain::content::Object;
 use domain::fields::{check_identifier, check_plain_json};
-use domain::profile::{Author, push_targets};
 use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, DeviceType, Problem};
+use operations::connect::{self, NewDevice};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::directory::category::Category;
-use store::directory::device::unproven::UnprovenDevice;
-use store::inbox::list::InboxOwner;
 use utoipa::ToSchema;
 use web::body::Body;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::headers::Credential;
 
 use crate::access::Access;
 use crate::access::caller::UserCaller;
-use crate::access::device_secret;
-use crate::directory::categories::MOST_CATEGORIES;
+use crate::access::device_secret::device_of;
 use crate::gateway::Gateway;
 use crate::openapi::described;
 use crate::openapi::vocabulary::{self, Count, HeaderIdentifier, Id};
@@ -148,28 +143,10 @@ pub(crate) async fn connect(
     let device = read_device(body, !caller.by_app, handling.strict, &mut problems);
     let (device_id, device) = valid_or_problems(device_id.zip(device), problems)?;
 
-    let app = caller.app.id;
-    let store = &gateway.store;
-    let secret = if caller.author() == Author::Unproven {
-        gateway.connect_unproven(&request, &caller, &device_id, &device).await?
-    } else {
-        let connecting = store.directory().connect_device(
-            app,
-            caller.writer(),
-            &device.token,
-            &device_id,
-            device.device_type,
-        );
-        database(connecting).await?;
-        None
-    };
-    let (counts, categories, channels, public_key) = tokio::try_join!(
-        database(store.inbox().inbox_owner(app, &caller.user)),
-        database(store.directory().list_categories(app, None, MOST_CATEGORIES)),
-        gateway.channels(&caller),
-        database(store.control().vapid_public_key(app)),
-    )?;
-    Ok(answer(&caller, secret.as_deref(), counts, channels, public_key.as_deref(), &categories))
+    let Device { device_type, token } = device;
+    let device = NewDevice { device: device_of(&request, &caller, &device_id)?, device_type, token };
+    let connected = connect::connect(&gateway.operations, &caller.caller, device).await?;
+    Ok(answer(&caller, connected))
 }
 
 fn read_device(
@@ -205,40 +182,6 @@ fn read_word<W: Words>(key: &str, sent: &str, problems: &mut Vec<Problem>) -> Op
     found.map(|(_, value)| *value)
 }
 
-impl Gateway {
-    /// Connects a device of a caller with only the public key. Returns the device's secret if the call created the user.
-    async fn connect_unproven(
-        &self,
-        request: &HttpRequest,
-        caller: &UserCaller,
-        device_id: &str,
-        device: &Device,
-    ) -> Result<Option<String>, Failure> {
-        let secret = device_secret::verify(&self.store, request, caller, device_id).await?;
-        let fresh = device_secret::create()?;
-        let push_target = push_targets(&device.token).next();
-        let connecting = UnprovenDevice {
-            device_id,
-            device_type: device.device_type,
-            push_target: push_target.as_deref(),
-            secret: secret.as_ref().map(|secret| &secret[..]),
-        };
-        let digest = sha256(fresh.as_bytes());
-        let connecting =
-            self.store.directory().connect_unproven(caller.app.id, &caller.user, connecting, &digest);
-        Ok(database(connecting).await?.then_some(fresh))
-    }
-
-    /// Returns the channels that the app can deliver on: the inbox, and every channel with an enabled provider.
-    async fn channels(&self, caller: &UserCaller) -> Result<Vec<Channel>, Failure> {
-        let providers = database(self.store.control().list_providers(caller.app.id)).await?;
-        let has_provider =
-            |channel| providers.iter().any(|provider| provider.enabled && provider.channel == channel);
-        let channels = Channel::DELIVERED.into_iter();
-        Ok(channels.filter(|&channel| channel == Channel::InApp || has_provider(channel)).collect())
-    }
-}
-
 /// Reads the identifier of the calling device from its header. A missing or invalid identifier adds a problem. In
 /// the problem, the header's name has the first configured prefix.
 fn read_device_id(request: &HttpRequest, problems: &mut Vec<Problem>) -> Result<Option<String>, Failure> {
@@ -252,15 +195,8 @@ fn read_device_id(request: &HttpRequest, problems: &mut Vec<Problem>) -> Result<
     Ok(check_identifier(&name, id.to_owned(), problems))
 }
 
-fn answer(
-    caller: &UserCaller,
-    device_secret: Option<&str>,
-    owner: Option<InboxOwner>,
-    channels: Vec<Channel>,
-    public_key: Option<&str>,
-    categories: &[Category],
-) -> HttpResponse {
-    let counts = owner.map(|owner| owner.counts).unwrap_or_default();
+fn answer(caller: &UserCaller, connected: connect::Connected) -> HttpResponse {
+    let connect::Connected { device_secret, counts, categories, channels, public_key } = connected;
     let categories = categories.iter().map(|Category { id, name, .. }| CategoryBody { id: *id, name });
     HttpResponse::Ok().json(Connected {
         unread_count: counts.unread,
@@ -269,11 +205,11 @@ fn answer(
             id: caller.app.id.to_string(),
             name: &caller.app.name,
             enable_web_push: public_key.is_some() && channels.contains(&Channel::WebPush),
-            public_key,
+            public_key: public_key.as_deref(),
             hide_branding: true,
             channels,
             categories: categories.collect(),
         },
-        device_secret,
+        device_secret: device_secret.as_deref(),
     })
 }

@@ -4,17 +4,16 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use credentials::vapid;
-use domain::profile::{Author, Refusal};
 use domain::web_push::parse_subscription;
+use operations::{Object, OperationError, devices};
 use web::body::Body;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
 use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::UserCaller;
-use crate::access::device_secret;
+use crate::access::device_secret::device_of;
 use crate::gateway::Gateway;
 use crate::openapi::described::Subscription;
 use crate::openapi::vocabulary::Identifier;
@@ -52,16 +51,8 @@ pub(crate) async fn subscribe(
     let hosts = &gateway.push_hosts;
     let subscription = parse_subscription(body, hosts, vapid::is_on_curve, handling.strict, &mut problems);
     let subscription = valid_or_problems(subscription, problems)?;
-    let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
-    match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => {
-            database(store.directory().subscribe(app, caller.writer(), &device_id, &subscription)).await?;
-        }
-        Some(secret) => {
-            let device = (device_id.as_str(), &secret[..]);
-            database(store.directory().subscribe_unproven(app, user, device, &subscription)).await?;
-        }
-    }
+    let device = device_of(&request, &caller, &device_id)?;
+    devices::subscribe(&gateway.operations, &caller.caller, device, &subscription).await?;
     Ok(status_body(StatusCode::OK, "the subscription was stored"))
 }
 
@@ -85,16 +76,8 @@ pub(crate) async fn unsubscribe(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let device_id = id.device()?;
-    let (store, app, user) = (&gateway.store, caller.app.id, &caller.user);
-    let removed = match gateway.device_secret(&request, &caller, &device_id).await? {
-        None => database(store.directory().unsubscribe(app, caller.writer(), &device_id)).await?,
-        Some(secret) => {
-            database(store.directory().unsubscribe_unproven(app, user, (&device_id, &secret))).await?
-        }
-    };
-    if !removed {
-        return Err(Failure::not_found("no such subscription"));
-    }
+    let device = device_of(&request, &caller, &device_id)?;
+    devices::unsubscribe(&gateway.operations, &caller.caller, device).await?;
     Ok(status_body(StatusCode::OK, "the subscription was removed"))
 }
 
@@ -120,29 +103,11 @@ pub(crate) async fn remove_push_token(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let device_id = id.device()?;
-    let secret = gateway.device_secret(&request, &caller, &device_id).await?;
-    let secret = secret.as_ref().map(|secret| &secret[..]);
-    let removing =
-        gateway.store.directory().remove_push_token(caller.app.id, caller.writer(), &device_id, secret);
-    if !database(removing).await? {
-        return Err(Failure::not_found("the device has no push token"));
-    }
+    let device = device_of(&request, &caller, &device_id)?;
+    let removed = devices::remove_push_token(&gateway.operations, &caller.caller, device).await;
+    removed.map_err(|error| match error {
+        OperationError::NotFound(Object::PushToken) => Failure::not_found("the device has no push token"),
+        error => error.into(),
+    })?;
     Ok(status_body(StatusCode::OK, "the push token was removed"))
-}
-
-impl Gateway {
-    /// Verifies the device's secret and returns its digest if the caller is unproven, that is, if the app guards addresses and
-    /// the caller has only the public key. 403 if the secret is missing. Returns None for all other callers.
-    async fn device_secret(
-        &self,
-        request: &HttpRequest,
-        caller: &UserCaller,
-        device_id: &str,
-    ) -> Result<Option<[u8; 32]>, Failure> {
-        if caller.author() != Author::Unproven {
-            return Ok(None);
-        }
-        let secret = device_secret::verify(&self.store, request, caller, device_id).await?;
-        Ok(Some(secret.ok_or(Refusal::AddressGuarded)?))
-    }
 }

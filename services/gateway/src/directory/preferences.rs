@@ -9,12 +9,12 @@ use domain::body::kind::{As, Flag, Id as IdMember, List, Text, Whole};
 use domain::fields::check_plain_json;
 use domain::request::MAX_REFERENCE;
 use domain::{CategoryId, Channel, Problem};
+use operations::preferences;
 use serde::Serialize;
 use serde_json::Value;
 use store::directory::preference::CategoryPreference;
 use utoipa::ToSchema;
 use web::body::Body;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 
@@ -105,7 +105,7 @@ struct ChannelBody {
     responses((status = 200, description = "The user's preferences.", body = Vec<PreferenceBody>)),
 )]
 pub(crate) async fn list(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    answer(&caller, &gateway).await
+    Ok(answer(&preferences::list(&gateway.operations, &caller.caller).await?))
 }
 
 /// Sets the preferences that the request names. All others stay unchanged.
@@ -130,14 +130,12 @@ pub(crate) async fn set(
     let body = body.json().await?;
     let mut problems = Vec::new();
     check_plain_json("", &body, &mut problems);
-    let choices = Choices::read(body, handling.strict, &mut problems);
-    let named = choices.categories.keys().copied().collect();
-    let known = database(gateway.store.directory().known_categories(caller.app.id, &named)).await?;
-    choices.check(&known, &mut problems);
-    let choices = valid_or_problems(Some(choices), problems)?;
-    database(gateway.store.directory().set_preferences(caller.app.id, caller.writer(), &choices.channels))
-        .await?;
-    answer(&caller, &gateway).await
+    let Choices { channels, categories } = Choices::read(body, handling.strict, &mut problems);
+    let named = categories.keys().copied().collect();
+    let checked = preferences::check(&gateway.operations, &caller.caller, named, channels).await?;
+    problems.extend(unknown_categories(&categories, checked.unknown()));
+    let checked = valid_or_problems(Some(checked), problems)?;
+    Ok(answer(&preferences::set(&gateway.operations, &caller.caller, &checked).await?))
 }
 
 impl Choices {
@@ -172,16 +170,20 @@ impl Choices {
         }
         preference.fields.finish(strict, problems);
     }
+}
 
-    fn check(&self, known: &BTreeSet<CategoryId>, problems: &mut Vec<Problem>) {
-        let unknown = self.categories.iter().filter(|(category, _)| !known.contains(category));
-        problems.extend(unknown.flat_map(|(category, paths)| {
-            paths.iter().map(move |path| {
-                let message = format!("{path}: the category {category} does not exist");
-                Problem::new(path, "unknown_category", message)
-            })
-        }));
-    }
+/// Returns a problem for each element that names an unknown category.
+fn unknown_categories<'a>(
+    named: &'a BTreeMap<CategoryId, Vec<String>>,
+    unknown: &'a BTreeSet<CategoryId>,
+) -> impl Iterator<Item = Problem> + 'a {
+    let paths = named.iter().filter(|(category, _)| unknown.contains(category));
+    paths.flat_map(|(category, paths)| {
+        paths.iter().map(move |path| {
+            let message = format!("{path}: the category {category} does not exist");
+            Problem::new(path, "unknown_category", message)
+        })
+    })
 }
 
 /// Returns the elements of an array with their paths. An array that is too long adds a problem and yields no elements.
@@ -223,9 +225,7 @@ fn read_channel(
     channel.zip(enabled)
 }
 
-async fn answer(caller: &UserCaller, gateway: &Gateway) -> Result<HttpResponse, Failure> {
-    let preferences =
-        database(gateway.store.directory().list_preferences(caller.app.id, &caller.user)).await?;
+fn answer(preferences: &[CategoryPreference]) -> HttpResponse {
     let channels: Vec<Vec<_>> = preferences.iter().map(channels).collect();
     let bodies = preferences.iter().zip(&channels).map(|(preference, channels)| PreferenceBody {
         category_id: preference.category,
@@ -237,7 +237,7 @@ async fn answer(caller: &UserCaller, gateway: &Gateway) -> Result<HttpResponse, 
         channels,
         channel_preferences: channels,
     });
-    Ok(HttpResponse::Ok().json(bodies.collect::<Vec<_>>()))
+    HttpResponse::Ok().json(bodies.collect::<Vec<_>>())
 }
 
 fn channels(preference: &CategoryPreference) -> Vec<ChannelBody> {

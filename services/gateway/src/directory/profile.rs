@@ -4,13 +4,11 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::body::{json, named};
 use domain::fields::check_plain_json;
-use domain::profile::{
-    Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, PatchSchema, ProfileSchema, seen_by,
-};
+use domain::profile::{Change, MAX_OPERATIONS, MAX_USER_OPERATIONS, Patch, PatchSchema, ProfileSchema};
+use operations::profile;
 use serde_json::Value;
 use web::admission::Admission;
 use web::body::{Body, principal};
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 
@@ -46,9 +44,7 @@ pub const OPERATIONS_OF_A_REQUEST: usize = 10;
     responses((status = 200, description = "The whole profile.", body = FreeObject)),
 )]
 pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    let user = database(gateway.store.directory().find_user(caller.app.id, &caller.user)).await?;
-    let profile = user.map(|user| user.profile).unwrap_or_default();
-    Ok(HttpResponse::Ok().json(seen_by(profile, caller.author())))
+    Ok(HttpResponse::Ok().json(profile::find(&gateway.operations, &caller.caller).await?))
 }
 
 /// Merges key-value pairs into the profile.
@@ -142,8 +138,6 @@ async fn write(
     handling: Handling,
 ) -> Result<HttpResponse, Failure> {
     let malformed = malformed_address::checked(change.malformed(), handling)?;
-    let write =
-        gateway.store.directory().change_profile(caller.app.id, &caller.user, change, caller.author());
-    let profile = seen_by(database(write).await?.profile, caller.author());
+    let profile = profile::change(&gateway.operations, &caller.caller, change).await?;
     Ok(with_warnings(HttpResponse::Ok().json(profile), &malformed))
 }

@@ -10,21 +10,17 @@ use domain::body::Body as _;
 use domain::body::kind::{Identifier as IdentifierMember, List};
 use domain::fields::{check_identifier, check_plain_json};
 use domain::{Problem, Timestamp, UserNumber};
-use operations::topics;
+use operations::{Conflict, OperationError, topics};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
-use service_kit::clock;
-use store::directory::topic::subscription::{
-    SubscribeResult, SubscribedTopic, Subscriber, SubscriptionChange,
-};
+use store::directory::topic::subscription::{SubscribedTopic, Subscriber, SubscriptionChange};
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
-use web::path_id::{PathId, no_such_topic};
+use web::path_id::PathId;
 use web::query::Query;
 use web::status_body::{StatusBody, status_body};
 
@@ -247,19 +243,16 @@ pub(crate) async fn subscribe(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let topic = id.topic()?;
-    let subscribing =
-        gateway.store.directory().subscribe_user(caller.app.id, &topic, caller.writer(), clock::now());
-    match database(subscribing).await? {
-        SubscribeResult::Subscribed => Ok(status_body(StatusCode::OK, "the user subscribes to the topic")),
-        SubscribeResult::Closed if caller.by_app => {
+    let subscribed = topics::subscribe(&gateway.operations, &caller.caller, &topic).await;
+    subscribed.map_err(|error| match error {
+        OperationError::Conflict(Conflict::TopicClosed) => {
             let message = "the topic is not open; only the app's backend can subscribe users to it, with \
                            POST /v3/topics/{topic}/subscriptions";
-            Err(Failure::refused(StatusCode::FORBIDDEN, "topic_closed", message))
+            Failure::refused(StatusCode::FORBIDDEN, "topic_closed", message)
         }
-        SubscribeResult::NoTopic if caller.by_app => Err(no_such_topic()),
-        // Users cannot find out the names of topics that they do not see.
-        SubscribeResult::NoTopic | SubscribeResult::Closed => Err(Failure::not_found("no such open topic")),
-    }
+        error => error.into(),
+    })?;
+    Ok(status_body(StatusCode::OK, "the user subscribes to the topic"))
 }
 
 /// Unsubscribes the user from a topic.
@@ -280,13 +273,8 @@ pub(crate) async fn unsubscribe(
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
     let topic = id.topic()?;
-    let unsubscribing = gateway.store.directory().unsubscribe_user(caller.app.id, &topic, caller.writer());
-    // Users cannot find out the names of topics that are not open: they do not subscribe to an unknown topic either.
-    if database(unsubscribing).await? || !caller.by_app {
-        Ok(status_body(StatusCode::OK, "the user does not subscribe to the topic"))
-    } else {
-        Err(no_such_topic())
-    }
+    topics::unsubscribe(&gateway.operations, &caller.caller, &topic).await?;
+    Ok(status_body(StatusCode::OK, "the user does not subscribe to the topic"))
 }
 
 fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {

@@ -16,7 +16,6 @@ use store::directory::topic::Topic;
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
@@ -89,18 +88,8 @@ pub(crate) async fn list(
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     let named_user = if caller.by_app { query.text("userIdentifier", &mut problems) } else { None };
     valid_or_problems(Some(()), problems)?;
-    let directory = gateway.store.directory();
     // Read one topic more than the page shows, to find out if there is a next page.
-    let topics: Vec<(Topic, Option<bool>)> = match &caller.user {
-        Some(user) => {
-            let visible = database(directory.list_visible_topics(caller.app, user, after, limit + 1)).await?;
-            visible.into_iter().map(|(topic, subscribed)| (topic, Some(subscribed))).collect()
-        }
-        None => {
-            let all = database(directory.list_topics(caller.app, after, limit + 1)).await?;
-            all.into_iter().map(|topic| (topic, None)).collect()
-        }
-    };
+    let topics = topics::list(&gateway.operations, &caller.caller, caller.app, after, limit + 1).await?;
     // The next page is for the same user.
     let path = match named_user {
         Some(user) => format!("/v3/topics?userIdentifier={}", utf8_percent_encode(&user, NON_ALPHANUMERIC)),

@@ -3,11 +3,10 @@
 use actix_web::http::StatusCode;
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use credentials::link::{Link, Purpose};
-use domain::{AppId, CategoryId, Channel, UserNumber};
+use credentials::link::Purpose;
 use fairness::waiting::{WaitError, wait};
-use store::directory::preference::Subscription;
-use web::database::database;
+use operations::preferences::{self, Unsubscription};
+use operations::{Caller, Object, OperationError};
 use web::failure::{Failure, crowded};
 use web::stranger::Stranger;
 
@@ -44,15 +43,17 @@ pub(crate) async fn ask(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(LinkedSubscription { subscription, .. }) = gateway.subscription(&token).await? else {
-        return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
+    let subscription = match gateway.reader(&token).await? {
+        Some(reader) => preferences::subscription_of_link(&gateway.operations, &reader).await,
+        None => Err(OperationError::NotFound(Object::Link)),
     };
-    let content = if subscription.critical {
-        PageContent::Critical(&subscription)
-    } else {
-        PageContent::Asked(&subscription)
-    };
-    Ok(page(&request, StatusCode::OK, &content))
+    match subscription {
+        Ok(subscription) if subscription.critical => {
+            Ok(page(&request, StatusCode::OK, &PageContent::Critical(&subscription)))
+        }
+        Ok(subscription) => Ok(page(&request, StatusCode::OK, &PageContent::Asked(&subscription))),
+        Err(error) => unknown_link(&request, error),
+    }
 }
 
 /// Unsubscribes the reader of an email from emails of its category.
@@ -88,42 +89,40 @@ pub(crate) async fn unsubscribe(
     request: HttpRequest,
     token: Path<String>,
 ) -> Result<HttpResponse, Failure> {
-    let Some(LinkedSubscription { app, user, category, subscription }) = gateway.subscription(&token).await?
-    else {
-        return Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown));
+    let unsubscription = match gateway.reader(&token).await? {
+        Some(reader) => preferences::unsubscribe_by_link(&gateway.operations, &reader).await,
+        None => Err(OperationError::NotFound(Object::Link)),
     };
-    if subscription.critical {
-        return Ok(page(&request, StatusCode::CONFLICT, &PageContent::Critical(&subscription)));
-    }
-    if database(gateway.store.directory().turn_off(app, user, category, Channel::Email)).await? {
-        Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription)))
-    } else {
-        // The category was deleted or became critical after it was read above.
-        Ok(page(&request, StatusCode::NOT_FOUND, &PageContent::Unknown))
+    match unsubscription {
+        Ok(Unsubscription::Done(subscription)) => {
+            Ok(page(&request, StatusCode::OK, &PageContent::Done(&subscription)))
+        }
+        Ok(Unsubscription::Critical(subscription)) => {
+            Ok(page(&request, StatusCode::CONFLICT, &PageContent::Critical(&subscription)))
+        }
+        Err(error) => unknown_link(&request, error),
     }
 }
 
-/// The subscription that a link refers to.
-struct LinkedSubscription {
-    app: AppId,
-    user: UserNumber,
-    category: CategoryId,
-    subscription: Subscription,
+/// Returns the page for an invalid link, or the failure for any other error.
+fn unknown_link(request: &HttpRequest, error: OperationError) -> Result<HttpResponse, Failure> {
+    match error {
+        OperationError::NotFound(Object::Link) => {
+            Ok(page(request, StatusCode::NOT_FOUND, &PageContent::Unknown))
+        }
+        error => Err(error.into()),
+    }
 }
 
 impl Gateway {
-    /// Returns the subscription that a token refers to. None if the token is not for unsubscribing, or if its user or category
-    /// no longer exists.
-    async fn subscription(&self, token: &str) -> Result<Option<LinkedSubscription>, Failure> {
+    /// Verifies the token of an unsubscribe link. Returns None if it is not valid for unsubscribing.
+    async fn reader(&self, token: &str) -> Result<Option<Caller>, Failure> {
         let link = match wait(self.links.verify(token)).await {
             Ok(link) => link?,
             Err(WaitError::Crowded) => return Err(crowded()),
             Err(WaitError::Overdue) => return Err(Failure::unavailable(LATER, "no key in time")),
         };
-        let Some(Link { app, user, purpose: Purpose::Unsubscribe(category) }) = link else {
-            return Ok(None);
-        };
-        let subscription = database(self.store.directory().subscription(app, user, category)).await?;
-        Ok(subscription.map(|subscription| LinkedSubscription { app, user, category, subscription }))
+        let link = link.filter(|link| matches!(link.purpose, Purpose::Unsubscribe(_)));
+        Ok(link.map(Caller::link_holder))
     }
 }

@@ -2,11 +2,10 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
+use domain::Problem;
 use domain::body::Body as _;
 use domain::body::kind::{As, Filled, Text};
-use domain::event::ItemStateSet;
 use domain::fields::check_plain_json;
-use domain::{Event, Problem};
 use serde_json::Value;
 use web::body::Body;
 use web::failure::{Failure, valid_or_problems};
@@ -16,6 +15,7 @@ use web::status_body::StatusBody;
 
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
+use crate::inbox::item::shown;
 use crate::inbox::notification::Notification;
 use crate::openapi::described;
 use crate::openapi::vocabulary::Id;
@@ -56,9 +56,7 @@ pub(crate) async fn set(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let state = read_state(body.json().await?, handling)?;
-    let item = gateway.find_item(&caller, id.item()?).await?;
-    let set = ItemStateSet { user: item.user, item: item.id, state };
-    gateway.change_and_show(&caller, &item, Event::InboxItemStateSet(set)).await
+    shown(gateway.inboxes.set_state(&caller.caller, caller.app, id.item()?, state).await?)
 }
 
 /// Reads the member `state`. Null removes the state; a missing member is a 400 (`required`).

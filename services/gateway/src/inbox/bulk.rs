@@ -4,22 +4,20 @@ use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::body::kind::{As, Id, List, Text};
 use domain::body::{Body as _, json, named};
-use domain::event::{ItemsChanged, ItemsSnoozed, SnoozesEnded};
 use domain::fields::check_plain_json;
 use domain::inbox::ItemChange;
-use domain::{Event, ItemId, Problem, Timestamp, UserNumber};
+use domain::{ItemId, Problem};
+use operations::inbox::Change;
 use serde_json::Value;
 use web::body::Body;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::status_body::StatusBody;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::inbox::change::{Visibility, not_shown_yet};
 use crate::inbox::place::Until;
-use crate::inbox::whole::{Updated, updated};
+use crate::inbox::whole::{Updated, answer};
 use crate::openapi::described;
 
 /// Maximum number of notifications of a call.
@@ -64,24 +62,6 @@ domain::schemas! {
     });
 }
 
-/// The change to make.
-#[derive(Clone, Copy)]
-enum Change {
-    Item(ItemChange),
-    Snoozed(Timestamp),
-    Unsnoozed,
-}
-
-impl Change {
-    fn event(self, user: UserNumber, items: Vec<ItemId>) -> Event {
-        match self {
-            Change::Item(change) => Event::InboxItemsChanged(change, ItemsChanged { user, items }),
-            Change::Snoozed(until) => Event::InboxItemsSnoozed(ItemsSnoozed { user, items, until }),
-            Change::Unsnoozed => Event::InboxSnoozesEnded(SnoozesEnded { user, items, due: None }),
-        }
-    }
-}
-
 /// Makes the same change to several notifications.
 ///
 /// Ids that are not in the user's inbox are ignored. `updated` is the number of ids that are.
@@ -104,24 +84,7 @@ pub(crate) async fn change(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let (ids, change) = read(body.json().await?, handling)?;
-    let app = caller.app.id;
-    let Some(owner) = database(gateway.store.inbox().inbox_owner(app, &caller.user)).await? else {
-        return Ok(updated(DONE, 0));
-    };
-    let keys: Vec<_> = ids.into_iter().map(|id| (app, owner.user, id)).collect();
-    let found = database(gateway.store.inbox().current_items(&keys)).await?;
-    let items: Vec<ItemId> = found.into_iter().filter_map(|found| found.item).map(|item| item.id).collect();
-    if items.is_empty() {
-        return Ok(updated(DONE, 0));
-    }
-    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    match gateway
-        .change_inbox_as(caller.has_proof(), app, owner.user, change.event(owner.user, items))
-        .await?
-    {
-        Visibility::Yes => Ok(updated(DONE, count)),
-        Visibility::NotYet => Ok(not_shown_yet()),
-    }
+    Ok(answer(DONE, gateway.inboxes.change_many(&caller.caller, &ids, change).await?))
 }
 
 /// Reads the members `ids` and `change`, and `until` of a snooze. A repeated id counts once.
@@ -166,12 +129,12 @@ fn read_change(name: &str, body: &mut BulkChange, problems: &mut Vec<Problem>) -
     match name {
         SNOOZED => {
             body.fields.require("until", problems);
-            return body.until(problems).map(Change::Snoozed);
+            return body.until(problems).map(Change::Snooze);
         }
-        UNSNOOZED => return Some(Change::Unsnoozed),
+        UNSNOOZED => return Some(Change::Unsnooze),
         _ => {}
     }
-    let change = CHANGES.iter().find(|(known, _)| *known == name).map(|(_, change)| Change::Item(*change));
+    let change = CHANGES.iter().find(|(known, _)| *known == name).map(|(_, change)| Change::Mark(*change));
     if change.is_none() {
         let names = CHANGES.map(|(name, _)| name).join(", ");
         let message = format!("change must be one of {names}, {SNOOZED}, {UNSNOOZED}");

@@ -2,16 +2,12 @@
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use credentials::link::{Link, Purpose};
-use domain::event::ItemsChanged;
-use domain::inbox::ItemChange;
-use domain::{Event, ItemId};
+use credentials::link::Purpose;
+use fairness::waiting::{WaitError, wait};
+use operations::Caller;
 use web::failure::Failure;
 use web::path_id::PathId;
 use web::stranger::Stranger;
-
-use fairness::waiting::{WaitError, wait};
-use web::database::database;
 
 use crate::gateway::Gateway;
 
@@ -49,17 +45,11 @@ pub(crate) async fn report(_: Stranger, gateway: Data<Gateway>, id: PathId) -> R
             ));
         }
     };
-    let Link { app, user, purpose: Purpose::Click(send) } = link else {
+    if !matches!(link.purpose, Purpose::Click(_)) {
         return Err(no_such_link());
-    };
-    if let Some(item) = database(gateway.store.inbox().unread_item_of(app, user, send)).await? {
-        gateway.change_inbox(app, user, opened(user, item)).await?;
     }
+    gateway.inboxes.report_click(&Caller::link_holder(link)).await?;
     Ok(HttpResponse::NoContent().finish())
-}
-
-fn opened(user: domain::UserNumber, item: ItemId) -> Event {
-    Event::InboxItemsChanged(ItemChange::Read, ItemsChanged { user, items: vec![item] })
 }
 
 fn no_such_link() -> Failure {

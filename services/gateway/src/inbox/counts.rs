@@ -5,7 +5,6 @@ use actix_web::web::Data;
 use domain::inbox::Counts;
 use serde::Serialize;
 use utoipa::ToSchema;
-use web::database::database;
 use web::failure::Failure;
 
 use crate::access::caller::UserCaller;
@@ -38,8 +37,7 @@ pub(crate) struct InboxCounts {
     responses((status = 200, description = "The counters.", body = InboxCounts)),
 )]
 pub(crate) async fn retrieve(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    let owner = database(gateway.store.inbox().inbox_owner(caller.app.id, &caller.user)).await?;
-    let Counts { total, unread, unseen, hidden: _ } = owner.map(|owner| owner.counts).unwrap_or_default();
+    let Counts { total, unread, unseen, hidden: _ } = gateway.inboxes.counts(&caller.caller).await?;
     let counts = InboxCounts { unread_count: unread, unseen_count: unseen, total_count: total };
     Ok(HttpResponse::Ok().json(counts))
 }

@@ -3,11 +3,10 @@
 use actix_web::HttpResponse;
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::Data;
-use domain::event::ItemsChanged;
+use domain::ItemId;
 use domain::inbox::ItemChange;
-use domain::{Event, ItemId};
+use operations::inbox::{Change, Recency};
 use store::inbox::list::InboxItem;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::path_id::PathId;
@@ -16,7 +15,7 @@ use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
-use crate::inbox::change::{Visibility, not_shown_yet};
+use crate::inbox::change::not_shown_yet;
 use crate::inbox::notification::Notification;
 use crate::openapi::vocabulary::Id;
 
@@ -47,13 +46,13 @@ pub(crate) async fn retrieve(
     let mark_seen = valid_or_problems(Some(mark_seen.unwrap_or(true)), problems)?
         && !caller.by_app
         && method == Method::GET;
-    let item = gateway.find_item(&caller, id.item()?).await?;
-    let seen = if mark_seen && item.state.seen_at.is_none() {
-        gateway.mark_seen(&caller, &item).await
+    let id = id.item()?;
+    let item = if mark_seen {
+        gateway.inboxes.open(&caller.caller, caller.app, id).await?
     } else {
-        None
+        gateway.inboxes.find(&caller.caller, caller.app, id).await?
     };
-    Ok(HttpResponse::Ok().json(Notification::of(&seen.unwrap_or(item))?))
+    Ok(HttpResponse::Ok().json(Notification::of(&item)?))
 }
 
 /// Marks a notification as read and seen.
@@ -74,7 +73,7 @@ pub(crate) async fn read(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Read).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Read).await
 }
 
 /// Marks a notification as unread.
@@ -95,7 +94,7 @@ pub(crate) async fn unread(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Unread).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Unread).await
 }
 
 /// Marks a notification as seen.
@@ -116,7 +115,7 @@ pub(crate) async fn seen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Seen).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Seen).await
 }
 
 /// Marks a notification as unseen and unread.
@@ -137,7 +136,7 @@ pub(crate) async fn unseen(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Unseen).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Unseen).await
 }
 
 /// Deletes a notification from the inbox.
@@ -158,66 +157,26 @@ pub(crate) async fn delete(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    let item = gateway.find_item(&caller, id.item()?).await?;
-    match gateway
-        .change_inbox_as(caller.has_proof, caller.app, item.user, marked(&item, ItemChange::Deleted))
-        .await?
-    {
-        Visibility::Yes => Ok(status_body(StatusCode::OK, "the notification was deleted")),
-        Visibility::NotYet => Ok(not_shown_yet()),
+    match gateway.inboxes.delete(&caller.caller, caller.app, id.item()?).await? {
+        Recency::Shown(()) => Ok(status_body(StatusCode::OK, "the notification was deleted")),
+        Recency::NotYet => Ok(not_shown_yet()),
     }
 }
 
-impl Gateway {
-    pub(crate) async fn mark(
-        &self,
-        caller: &Caller,
-        id: ItemId,
-        change: ItemChange,
-    ) -> Result<HttpResponse, Failure> {
-        let item = self.find_item(caller, id).await?;
-        self.change_and_show(caller, &item, marked(&item, change)).await
-    }
-
-    /// Publishes a change of an item. Returns the changed item, or a 202 if the inbox does not show the change in time.
-    pub(crate) async fn change_and_show(
-        &self,
-        caller: &Caller,
-        item: &InboxItem,
-        event: Event,
-    ) -> Result<HttpResponse, Failure> {
-        if self.change_inbox_as(caller.has_proof, caller.app, item.user, event).await? == Visibility::NotYet {
-            return Ok(not_shown_yet());
-        }
-        let item = self.find_item(caller, item.id).await?;
-        Ok(HttpResponse::Ok().json(Notification::of(&item)?))
-    }
-
-    /// Marks an item as seen, and returns the changed item. None if the change fails or if the inbox does not show it in time;
-    /// the answer then contains the unchanged item.
-    async fn mark_seen(&self, caller: &Caller, item: &InboxItem) -> Option<InboxItem> {
-        let seen = async {
-            match self
-                .change_inbox_as(caller.has_proof, caller.app, item.user, marked(item, ItemChange::Seen))
-                .await?
-            {
-                Visibility::Yes => self.find_item(caller, item.id).await.map(Some),
-                Visibility::NotYet => Ok(None),
-            }
-        };
-        seen.await.unwrap_or_else(|failure| {
-            tracing::warn!(%failure, "cannot mark a retrieved notification as seen; returning it unchanged");
-            None
-        })
-    }
-
-    /// Finds the item with this id. 404 if it does not exist, or if the caller may not see it.
-    pub(crate) async fn find_item(&self, caller: &Caller, id: ItemId) -> Result<InboxItem, Failure> {
-        let item = database(self.store.inbox().find_item(caller.app, caller.user.as_deref(), id)).await?;
-        item.ok_or_else(|| Failure::not_found("no such notification"))
-    }
+/// Marks or moves a notification, and answers with it.
+pub(crate) async fn mark(
+    gateway: &Gateway,
+    caller: &Caller,
+    id: ItemId,
+    change: ItemChange,
+) -> Result<HttpResponse, Failure> {
+    shown(gateway.inboxes.change(&caller.caller, caller.app, id, Change::Mark(change)).await?)
 }
 
-fn marked(item: &InboxItem, change: ItemChange) -> Event {
-    Event::InboxItemsChanged(change, ItemsChanged { user: item.user, items: vec![item.id] })
+/// Answers with a changed notification, or with a 202 if the inbox does not show the change yet.
+pub(crate) fn shown(changed: Recency<InboxItem>) -> Result<HttpResponse, Failure> {
+    match changed {
+        Recency::Shown(item) => Ok(HttpResponse::Ok().json(Notification::of(&item)?)),
+        Recency::NotYet => Ok(not_shown_yet()),
+    }
 }

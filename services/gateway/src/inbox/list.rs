@@ -4,12 +4,11 @@ use actix_web::HttpResponse;
 use actix_web::web::Data;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::inbox::Counts;
-use domain::{ItemId, Problem, Timestamp, UserNumber};
+use domain::{ItemId, Problem, Timestamp};
+use operations::inbox::Listed;
 use serde::Serialize;
 use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart, Place};
 use utoipa::ToSchema;
-use web::database::database;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
 use web::query::Query;
@@ -125,20 +124,9 @@ pub(crate) async fn list(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let page = Page::read(&query, handling)?;
-    let Some(owner) = database(gateway.store.inbox().inbox_owner(caller.app.id, &caller.user)).await? else {
-        return answer(&page, InboxPage::default(), 0);
-    };
-    // Read one item more than the page shows, to find out if there is a next page.
-    let shown = gateway.store.inbox().list_inbox(
-        caller.app.id,
-        owner.user,
-        page.filter(),
-        page.start,
-        page.limit + 1,
-    );
-    let shown = database(shown).await?;
-    let total = page.total(&gateway, &caller, owner.user, shown.counts).await?;
-    answer(&page, shown, total)
+    let limit = usize::try_from(page.limit).unwrap_or_default();
+    let listed = gateway.inboxes.list(&caller.caller, page.filter(), page.start, limit).await?;
+    answer(&page, &listed)
 }
 
 impl Page {
@@ -181,43 +169,21 @@ impl Page {
             },
         }
     }
-
-    /// Returns the number of matching items, from the stored counters if possible. Otherwise counts the items, up to 10,000.
-    async fn total(
-        &self,
-        gateway: &Gateway,
-        caller: &UserCaller,
-        user: UserNumber,
-        counts: Counts,
-    ) -> Result<i64, Failure> {
-        Ok(match (&self.category, self.filter) {
-            (None, None) => counts.total,
-            (None, Some(Filter::Unread)) => counts.unread,
-            (None, Some(Filter::Read)) => counts.total - counts.unread,
-            (None, Some(Filter::Unseen)) => counts.unseen,
-            (None, Some(Filter::Seen)) => counts.total - counts.unseen,
-            (Some(_), _) | (None, Some(Filter::Interacted | Filter::Archived | Filter::Snoozed)) => {
-                database(gateway.store.inbox().count_inbox(caller.app.id, user, self.filter())).await?
-            }
-        })
-    }
 }
 
-fn answer(page: &Page, found: InboxPage, total: i64) -> Result<HttpResponse, Failure> {
-    let InboxPage { counts, items } = found;
-    let shown = items.len().min(usize::try_from(page.limit).unwrap_or(0));
-    let (shown, more) = items.split_at(shown);
+fn answer(page: &Page, listed: &Listed) -> Result<HttpResponse, Failure> {
+    let Listed { page: InboxPage { counts, items }, has_more, total } = listed;
     Ok(HttpResponse::Ok().json(Listing {
         unread_count: counts.unread,
         unseen_count: counts.unseen,
         pagination: Pagination {
-            total_count: total,
+            total_count: *total,
             page_no: page.number,
             limit: page.limit,
             page_count: (total + page.limit - 1) / page.limit,
-            next_cursor: shown.last().filter(|_| !more.is_empty()).map(cursor_after),
+            next_cursor: items.last().filter(|_| *has_more).map(cursor_after),
         },
-        data: shown.iter().map(Notification::of).collect::<Result<_, _>>()?,
+        data: items.iter().map(Notification::of).collect::<Result<_, _>>()?,
     }))
 }
 

@@ -6,10 +6,10 @@ use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::body::Body as _;
 use domain::body::kind::Time;
-use domain::event::{ItemsSnoozed, SnoozesEnded};
 use domain::fields::{Fields, check_plain_json};
 use domain::inbox::ItemChange;
-use domain::{Event, Problem, Timestamp};
+use domain::{Problem, Timestamp};
+use operations::inbox::Change;
 use serde_json::Value;
 use service_kit::clock;
 use web::body::Body;
@@ -20,6 +20,7 @@ use web::status_body::StatusBody;
 
 use crate::access::caller::Caller;
 use crate::gateway::Gateway;
+use crate::inbox::item::{mark, shown};
 use crate::inbox::notification::Notification;
 use crate::openapi::described;
 use crate::openapi::vocabulary::Id;
@@ -47,7 +48,7 @@ pub(crate) async fn archive(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Archived).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Archived).await
 }
 
 /// Moves an archived notification back to the list.
@@ -68,7 +69,7 @@ pub(crate) async fn unarchive(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    gateway.mark(&caller, id.item()?, ItemChange::Unarchived).await
+    mark(&gateway, &caller, id.item()?, ItemChange::Unarchived).await
 }
 
 /// Snoozes a notification.
@@ -96,9 +97,7 @@ pub(crate) async fn snooze(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let until = read_snooze(body.json().await?, handling)?;
-    let item = gateway.find_item(&caller, id.item()?).await?;
-    let snoozed = ItemsSnoozed { user: item.user, items: vec![item.id], until };
-    gateway.change_and_show(&caller, &item, Event::InboxItemsSnoozed(snoozed)).await
+    shown(gateway.inboxes.change(&caller.caller, caller.app, id.item()?, Change::Snooze(until)).await?)
 }
 
 /// Ends the snooze of a notification. It returns to the list at once, unread and unseen.
@@ -119,9 +118,7 @@ pub(crate) async fn unsnooze(
     gateway: Data<Gateway>,
     id: PathId,
 ) -> Result<HttpResponse, Failure> {
-    let item = gateway.find_item(&caller, id.item()?).await?;
-    let ended = SnoozesEnded { user: item.user, items: vec![item.id], due: None };
-    gateway.change_and_show(&caller, &item, Event::InboxSnoozesEnded(ended)).await
+    shown(gateway.inboxes.change(&caller.caller, caller.app, id.item()?, Change::Unsnooze).await?)
 }
 
 /// Reads the member `until` of a snooze.

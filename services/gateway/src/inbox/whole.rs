@@ -3,14 +3,12 @@
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
-use domain::event::{AllItemsChanged, ItemsChanged};
-use domain::id::{RECIPIENTS_PER_EVENT, partition};
-use domain::inbox::{AllChange, ItemChange};
-use domain::{Event, ItemId, Problem, StreamName};
+use domain::Problem;
+use domain::inbox::AllChange;
+use operations::inbox::Recency;
 use serde::Serialize;
 use store::inbox::list::{InboxFilter, PageStart};
 use utoipa::ToSchema;
-use web::database::database;
 use web::deprecation;
 use web::failure::{Failure, valid_or_problems};
 use web::query::Query;
@@ -18,7 +16,7 @@ use web::status_body::StatusBody;
 
 use crate::access::caller::UserCaller;
 use crate::gateway::Gateway;
-use crate::inbox::change::{Visibility, not_shown_yet};
+use crate::inbox::change::not_shown_yet;
 use crate::inbox::list::{DEFAULT_LIMIT, LAST_PAGE, MAX_LIMIT};
 use crate::openapi::vocabulary::Count;
 
@@ -63,23 +61,7 @@ pub(crate) async fn seen(
     deprecation::note(&request);
     const DONE: &str = "the notifications were marked as seen";
     let (filter, start, limit) = read_page(&query)?;
-    let app = caller.app.id;
-    let Some(owner) = database(gateway.store.inbox().inbox_owner(app, &caller.user)).await? else {
-        return Ok(updated(DONE, 0));
-    };
-    let page = database(gateway.store.inbox().list_inbox(app, owner.user, filter, start, limit)).await?;
-    let unseen = page.items.iter().filter(|item| item.state.seen_at.is_none());
-    let items: Vec<ItemId> = unseen.map(|item| item.id).collect();
-    if items.is_empty() {
-        return Ok(updated(DONE, 0));
-    }
-    let count = i64::try_from(items.len()).unwrap_or(i64::MAX);
-    let changed = ItemsChanged { user: owner.user, items };
-    let event = Event::InboxItemsChanged(ItemChange::Seen, changed);
-    match gateway.change_inbox_as(caller.has_proof(), app, owner.user, event).await? {
-        Visibility::Yes => Ok(updated(DONE, count)),
-        Visibility::NotYet => Ok(not_shown_yet()),
-    }
+    Ok(answer(DONE, gateway.inboxes.mark_page_seen(&caller.caller, filter, start, limit).await?))
 }
 
 /// Marks all current notifications as read and seen.
@@ -97,7 +79,8 @@ pub(crate) async fn seen(
     ),
 )]
 pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    gateway.change_all(&caller, AllChange::Read, "the notifications were marked as read").await
+    let changed = gateway.inboxes.change_all(&caller.caller, AllChange::Read).await?;
+    Ok(answer("the notifications were marked as read", changed))
 }
 
 /// Deletes all current notifications from the inbox.
@@ -115,7 +98,8 @@ pub(crate) async fn read(caller: UserCaller, gateway: Data<Gateway>) -> Result<H
     ),
 )]
 pub(crate) async fn delete(caller: UserCaller, gateway: Data<Gateway>) -> Result<HttpResponse, Failure> {
-    gateway.change_all(&caller, AllChange::Deleted, "the notifications were deleted").await
+    let changed = gateway.inboxes.change_all(&caller.caller, AllChange::Deleted).await?;
+    Ok(answer("the notifications were deleted", changed))
 }
 
 /// Reads the parameters that name the page to mark. Returns the filter, the start and the length of that page.
@@ -141,38 +125,12 @@ fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Fa
     valid_or_problems(Some(page), problems)
 }
 
-impl Gateway {
-    async fn change_all(
-        &self,
-        caller: &UserCaller,
-        change: AllChange,
-        done: &'static str,
-    ) -> Result<HttpResponse, Failure> {
-        let app = caller.app.id;
-        let Some(owner) = database(self.store.inbox().inbox_owner(app, &caller.user)).await? else {
-            return Ok(updated(done, 0));
-        };
-        let number = partition(app, owner.user, self.partitions);
-        let moment =
-            database(self.store.inbox().inbox_moment(app, owner.user, StreamName::Inbox(number))).await?;
-        let count = moment.counts.changed_by(change);
-        if count == 0 {
-            return Ok(updated(done, 0));
+/// Creates the 200 for a change of a number of notifications, or the 202 for one that the inbox does not show yet.
+pub(crate) fn answer(message: &'static str, changed: Recency<i64>) -> HttpResponse {
+    match changed {
+        Recency::Shown(updated) => {
+            HttpResponse::Ok().json(Updated { status_code: StatusCode::OK.as_u16(), message, updated })
         }
-        // Ids derive from the sequences of the log. So items that arrive from now on have ids above `up_to`, and this call does
-        // not change them.
-        let last_index = u32::try_from(RECIPIENTS_PER_EVENT - 1).unwrap_or(u32::MAX);
-        let up_to = ItemId::derive(moment.position, number, self.partitions, last_index)
-            .ok_or_else(|| Failure::Defect(format!("INBOX_{number} is beyond 53 bits")))?;
-        let event = Event::InboxAllChanged(change, AllItemsChanged { user: owner.user, up_to });
-        match self.change_inbox_as(caller.has_proof(), app, owner.user, event).await? {
-            Visibility::Yes => Ok(updated(done, count)),
-            Visibility::NotYet => Ok(not_shown_yet()),
-        }
+        Recency::NotYet => not_shown_yet(),
     }
-}
-
-/// Creates the 200 for a change of this many notifications.
-pub(crate) fn updated(message: &'static str, updated: i64) -> HttpResponse {
-    HttpResponse::Ok().json(Updated { status_code: StatusCode::OK.as_u16(), message, updated })
 }

@@ -65,12 +65,10 @@ impl Audience {
         std::mem::take(&mut self.ungreeted)
     }
 
-    /// Returns the connections of a user.
     pub(super) fn of(&self, user: User) -> Option<&Vec<Arc<Connection>>> {
         self.live.get(&user)
     }
 
-    /// Ends the connections of an erased user.
     pub(super) fn erase(&mut self, user: User) {
         let connections = self.live.remove(&user).unwrap_or_default();
         connections.iter().for_each(|connection| connection.end(ByeReason::Erased, 0));

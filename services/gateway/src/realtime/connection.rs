@@ -38,14 +38,12 @@ pub(crate) struct Client {
     pub(crate) peer: Peer,
     /// Evidence with which the client opened the connection.
     pub(crate) evidence: Evidence,
-    /// Time at which the client's token expires.
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) transport: Transport,
     /// Maximum number of connections of the app at this gateway; None for the share that the gateway gives each app.
     pub(crate) most_of_app: Option<usize>,
 }
 
-/// Protocol of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     EventStream,
@@ -149,7 +147,6 @@ impl Connection {
         queue.wake();
     }
 
-    /// Marks the connection as closed by the client.
     fn close(&self) {
         let mut queue = self.queue();
         queue.is_closed = true;
@@ -254,7 +251,6 @@ impl Queue {
     }
 }
 
-/// Counts a reset in the metrics.
 pub(crate) fn count_reset(reason: ResetReason) {
     let reason = match reason {
         ResetReason::Rebuilt => "rebuilt",

@@ -3,27 +3,30 @@
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpMessage, HttpRequest};
 use fairness::principal::Principal;
+use operations::Caller;
 use web::failure::{Failure, valid_or_problems};
 use web::headers::Credential;
 use web::peer;
 use web::query::Query;
 
 use crate::access::Access;
-use crate::access::identity::{Demand, Identity, user_required};
+use crate::access::caller::of_user;
+use crate::access::identity::{Demand, Identity};
 use crate::realtime::connection::{Client, Transport};
 
 /// Names under which clients might send a token in the query, where proxies would log it.
 const TOKENS: [&str; 3] = ["token", "access_token", "authorization"];
 
-/// Verifies the credentials in `headers`. Returns the client, the principal of its share of the connections, and its user.
+/// Verifies the credentials in `headers`. Returns the client, the principal of its share of the connections, and the caller that acts
+/// for its user.
 pub(super) async fn caller(
     request: &HttpRequest,
     headers: &HeaderMap,
     transport: Transport,
-) -> Result<(Client, Principal, String), Failure> {
+) -> Result<(Client, Principal, Caller), Failure> {
     let identity = Identity::prove_with(request, headers, Demand::UserProof).await?;
     let app = identity.app()?;
-    let user = identity.user()?.ok_or_else(user_required)?;
+    let caller = of_user(request, &identity, &app)?;
     let peer = peer::of_request(request);
     let evidence = identity.evidence.clone();
     let expires_at = identity.expires_at();
@@ -31,7 +34,7 @@ pub(super) async fn caller(
     let api_key = app.api_key.clone();
     let client = Client { app: app.id, api_key, peer, evidence, expires_at, transport, most_of_app };
     let principal = request.extensions().get::<Principal>().copied();
-    Ok((client, principal.unwrap_or_else(|| Principal::stranger(peer)), user))
+    Ok((client, principal.unwrap_or_else(|| Principal::stranger(peer)), caller))
 }
 
 /// Returns the headers of a request, completed by the credentials in its query. 400 if the query contains a token.

@@ -25,13 +25,10 @@ use crate::realtime::report::{Current, Greeting, GreetingKind, Report, User};
 use crate::realtime::sources::{Sources, Usage};
 use crate::realtime::update::{Moment, ResetReason, StreamTag};
 
-/// Maximum number of records per read.
 const READ: usize = 100;
 /// Number of items after which a report contains no further message.
 const REPORTED: usize = 500;
-/// Minimum time between two reports.
 const REPORT_INTERVAL: Duration = Duration::from_millis(20);
-/// Time limit for reading the items of a report.
 const REPORT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -50,10 +47,8 @@ pub(crate) struct Feed {
     audience: Audience,
 }
 
-/// Progress of a feed in its stream.
 struct Progress {
     tag: StreamTag,
-    /// Identity of the table of items.
     table: u32,
     reader: Reader,
     recent: Recent,
@@ -63,7 +58,6 @@ struct Progress {
     used_at: Instant,
 }
 
-/// Reason why a feed stops following its stream.
 enum End {
     /// The gateway has served its last request.
     Served,

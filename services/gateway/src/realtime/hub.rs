@@ -6,14 +6,15 @@ use actix_web::web::Data;
 use fairness::principal::Principal;
 use fairness::quota::{FOR_STRANGERS, Quota};
 use fairness::waiting::{WaitError, wait};
+use operations::Caller;
 use service_kit::Context;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use web::database::database;
 use web::failure::{Failure, crowded};
 use web::idle;
 
+use crate::access::identity::user_required;
 use crate::realtime::arrival::{Arrival, Feeds, Start};
 use crate::realtime::connection::{Client, Connection, OpenConnection};
 use crate::realtime::entrance::Entrance;
@@ -26,7 +27,6 @@ use crate::realtime::web_socket::MESSAGE_ROOM;
 /// Number of new connections that wait for a feed.
 const ARRIVALS: usize = 1_024;
 
-/// Opens connections.
 pub(crate) struct Hub {
     pub(super) sources: Arc<Sources>,
     /// None if this gateway holds no connections.
@@ -81,18 +81,17 @@ impl Hub {
         &self,
         client: Client,
         principal: Principal,
-        user: &str,
+        caller: &Caller,
         last: Option<&str>,
         busy: Option<idle::Request>,
     ) -> Result<OpenConnection, Failure> {
         let inlets = self.inlets()?;
-        let app = client.app;
         let admission = self.entrance.admit(&client, &principal).ok_or_else(full)?;
         let connection = Connection::new(client, admission, self.usage.begin(), busy);
         let connection = OpenConnection(Arc::new(connection));
-        let owner = database(self.sources.store.inbox().inbox_owner(app, user)).await?;
-        let entered = match owner {
-            Some(owner) => {
+        let owner = self.sources.inboxes.owner(caller).await?;
+        let entered = match (owner, caller.acts_for()) {
+            (Some(owner), _) => {
                 let start = match last.map(Moment::parse) {
                     None => Start::Now,
                     Some(None) => Start::Lost,
@@ -103,10 +102,11 @@ impl Hub {
                 let feed = feed.ok_or_else(|| Failure::Defect("a partition has no feed".to_owned()))?;
                 wait(feed.send(arrival)).await.map(|sent| sent.map_err(|_| ()))
             }
-            None => {
-                let waiting = Waiting::new(Arc::clone(&connection.0), user.to_owned());
+            (None, Some(user)) => {
+                let waiting = Waiting::new(Arc::clone(&connection.0), user.identifier.clone());
                 wait(inlets.lobby.send(waiting)).await.map(|sent| sent.map_err(|_| ()))
             }
+            (None, None) => return Err(user_required()),
         };
         match entered {
             Ok(Ok(())) => Ok(connection),

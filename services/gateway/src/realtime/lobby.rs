@@ -19,7 +19,6 @@ use crate::realtime::update::{ByeReason, Kind, Update};
 const SEARCH: Duration = Duration::from_secs(5);
 /// Time after which a connection must be opened again.
 const LONGEST: Duration = Duration::from_secs(300);
-/// Maximum number of users in one statement.
 const USERS: usize = 1_000;
 
 /// A connection that waits until its user exists.

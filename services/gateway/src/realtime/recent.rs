@@ -13,10 +13,8 @@ use crate::realtime::update::Changes;
 
 /// Maximum number of changes that are kept after they were reported. They use about 3 MiB.
 const MOST: usize = 65_536;
-/// Time for which a change is kept.
 const KEPT_FOR: Duration = Duration::from_secs(300);
 
-/// A change to an inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Change {
     /// The item was added to the list, or returned to it.

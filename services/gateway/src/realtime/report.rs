@@ -47,7 +47,6 @@ pub(crate) struct Greeting {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GreetingKind {
-    /// The connection is new.
     Fresh,
     /// The connection continues an earlier one.
     Resumed,
@@ -128,7 +127,6 @@ impl Report {
         keys
     }
 
-    /// Sends the updates to the connections.
     pub(crate) fn send(&self, tag: StreamTag, current: &Current) {
         let counts = current.counts.get(&self.user).copied().unwrap_or_default();
         if let Some(Greeting { at, kind }) = self.greeting {

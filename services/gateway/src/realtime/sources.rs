@@ -3,18 +3,20 @@
 use std::sync::Arc;
 
 use event_log::EventLog;
+use operations::Inboxes;
+use operations::inbox::Positions;
 use service_kit::clock;
 use store::Store;
 use tokio::sync::watch;
 use web::admission::Admission;
 
 use crate::access::Access;
-use crate::inbox::positions::Positions;
 
 /// The log, the database, and the settings of apps.
 pub(crate) struct Sources {
     pub(crate) store: Store,
     pub(crate) log: EventLog,
+    pub(crate) inboxes: Arc<Inboxes>,
     pub(crate) positions: Positions,
     pub(crate) access: Arc<Access>,
     pub(crate) admission: Arc<Admission>,
@@ -37,7 +39,6 @@ impl Usage {
         open
     }
 
-    /// Returns true if the gateway has a connection.
     pub(crate) fn is_used(&self) -> bool {
         Arc::strong_count(&self.open) > 1
     }

@@ -56,7 +56,7 @@ pub(crate) async fn open(
     let headers = with_query(&request, &hub.sources.access, &query)?;
     let in_query = query.text("lastEventId", &mut problems);
     query.text("deviceId", &mut problems);
-    let (client, principal, user) = caller(&request, &headers, Transport::EventStream).await?;
+    let (client, principal, caller) = caller(&request, &headers, Transport::EventStream).await?;
     query.finish(handling, &mut problems);
     valid_or_problems(Some(()), problems)?;
     accept::check_event_stream(&request)?;
@@ -71,7 +71,7 @@ pub(crate) async fn open(
         return Ok(response.finish());
     }
     let connection =
-        hub.open(client, principal, &user, last.as_deref(), idle::Request::begin(&request)).await?;
+        hub.open(client, principal, &caller, last.as_deref(), idle::Request::begin(&request)).await?;
     let body = EventStream { connection, text: RETRY.to_owned(), pause: None };
     response.message_body(BoxBody::new(body)).map_err(|error| Failure::Defect(error.to_string()))
 }

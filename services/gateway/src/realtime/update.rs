@@ -43,19 +43,41 @@ pub(crate) struct Update {
 #[derive(Clone, Debug)]
 pub(crate) enum Kind {
     /// The connection is established.
-    Ready { counts: Counts, resumed: bool },
+    Ready {
+        counts: Counts,
+        resumed: bool,
+    },
     /// An item was added to the list, or returned to it.
-    Created { item: ItemId, content: Arc<RawValue>, counts: Counts },
-    /// An item changed.
-    Updated { item: ItemId, content: Arc<RawValue>, changes: Changes, counts: Counts },
+    Created {
+        item: ItemId,
+        content: Arc<RawValue>,
+        counts: Counts,
+    },
+    Updated {
+        item: ItemId,
+        content: Arc<RawValue>,
+        changes: Changes,
+        counts: Counts,
+    },
     /// An item left the list. The send that added it is known while the inbox has a row of the item.
-    Deleted { item: ItemId, send: Option<SendId>, reason: DeleteReason, counts: Counts },
+    Deleted {
+        item: ItemId,
+        send: Option<SendId>,
+        reason: DeleteReason,
+        counts: Counts,
+    },
     /// All items on the list up to an id changed.
-    AllChanged { change: AllChange, up_to: ItemId, counts: Counts },
+    AllChanged {
+        change: AllChange,
+        up_to: ItemId,
+        counts: Counts,
+    },
     /// Updates were lost: the client must fetch its items again.
     Reset(ResetReason),
-    /// The connection ends.
-    Bye { reason: ByeReason, retry_after: u64 },
+    Bye {
+        reason: ByeReason,
+        retry_after: u64,
+    },
     /// Nothing happened. Sent regularly, so that proxies do not close the connection.
     KeepAlive,
 }
@@ -81,7 +103,6 @@ pub(crate) enum DeleteReason {
     Snoozed,
 }
 
-/// Reason why updates were lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ResetReason {
@@ -93,19 +114,15 @@ pub(crate) enum ResetReason {
     TooSlow,
 }
 
-/// Reason why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ByeReason {
-    /// The gateway stops.
     Stopping,
     /// The bearer token has expired, or its signing key was revoked.
     Expired,
     /// The user has opened too many newer connections.
     Replaced,
-    /// The user was erased.
     Erased,
-    /// The app is disabled.
     AppDisabled,
     /// The app no longer accepts the credentials of the connection.
     Credentials,
@@ -142,7 +159,6 @@ impl fmt::Display for Moment {
 }
 
 impl Changes {
-    /// Returns the flags of one change.
     pub(crate) fn of(change: ItemChange) -> Changes {
         let none = Changes::default();
         match change {
@@ -248,7 +264,6 @@ impl Kind {
         })
     }
 
-    /// Returns the data of the event as JSON.
     pub(crate) fn data(&self) -> Result<String, serde_json::Error> {
         let data = match self {
             &Kind::Ready { counts, resumed } => Data { resumed: Some(resumed), ..Data::counting(counts) },
@@ -275,7 +290,6 @@ impl Kind {
         serde_json::to_string(&data)
     }
 
-    /// Returns the item that the update is about.
     pub(crate) fn item(&self) -> Option<ItemId> {
         match self {
             Kind::Created { item, .. } | Kind::Updated { item, .. } | Kind::Deleted { item, .. } => {

@@ -18,7 +18,6 @@ use web::query::Query;
 use crate::access::caller::AppCaller;
 use crate::sends::idempotency::{digest, header_key};
 
-/// Action that the caller requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     Send,
@@ -53,7 +52,7 @@ pub(crate) async fn read(
         Err(InvalidRequest { problems: found, template }) => {
             problems.extend(found);
             if let Some(template) = template {
-                problems.extend(sends.unknown_template(caller.app, &template).await?);
+                problems.extend(sends.unknown_template(&caller.backend, caller.app, &template).await?);
             }
             None
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use credentials::secrets::{constant_time_eq, sha256};
-use domain::{AppId, Channel};
+use domain::{Action, AppId, Channel};
 use email::smtp::Smtp;
 use mobile_push::apns::Apns;
 use mobile_push::fcm::Fcm;
@@ -48,8 +48,9 @@ pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
     {
         return Ok(kept);
     }
-    let operations =
-        Operations::new(context.store.clone(), MasterKeySource::Loaded(context.master_key.clone()));
+    let master_key = MasterKeySource::Loaded(context.master_key.clone());
+    let allow_private = context.config.outbound.allow_private;
+    let operations = Operations::new(context.store.clone(), master_key, allow_private);
     let access = PublicAccess::Development;
     let (app_id, api_key, api_secret) =
         creation::create_or_renew(&operations, &caller(), NAME, access, GRACE).await?;
@@ -146,7 +147,9 @@ pub(crate) async fn set_providers(
             secret: sealed.as_deref().map_or(SecretChange::Remove, SecretChange::Replace),
             max_per_second: None,
         };
-        context.store.control().put_provider(app, provider, caller().actor()).await?;
+        let caller = caller();
+        let actor = caller.authorize(Action::ProviderSet, app)?;
+        context.store.control().put_provider(app, provider, actor).await?;
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
-use ::webhooks::call::parse_url;
 use anyhow::bail;
-use domain::webhook::WebhookEvent;
+use domain::webhook::{WebhookEvent, parse_url};
 use operations::webhooks::{self, SetEndpoint};
 use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
@@ -40,11 +39,12 @@ fn parse_event(text: &str) -> Result<WebhookEvent, String> {
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
-    let url =
-        parse_url(control_plane.outbound, &arguments.url).map_err(|error| InvalidInput(error.to_string()))?;
+    // The URL is checked again with the app, but an invalid one is reported first.
+    let url = parse_url(&arguments.url, control_plane.outbound.allows_private());
+    let url = url.map_err(|error| InvalidInput(error.to_string()))?;
     let app = control_plane.app(&arguments.app).await?;
     let ControlPlane { operations, caller, .. } = control_plane;
-    let set = webhooks::set(&operations, &caller, app.id, &url, &arguments.events).await;
+    let set = webhooks::set(&operations, &caller, app.id, url.as_str(), &arguments.events).await;
     let SetEndpoint { id, events, secret } = match set {
         Err(OperationError::Conflict(Conflict::TooManyEndpoints)) => {
             bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name)

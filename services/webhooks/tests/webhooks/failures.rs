@@ -36,12 +36,26 @@ async fn a_webhook_whose_attempts_all_fail_is_listed_as_failed_and_can_be_redeli
     assert!(attempts[..7].iter().all(|id| *id == attempts[0]), "every attempt has the same id");
 
     let ids = [failed[0].id];
-    let redelivered =
-        world.context.store.webhooks().redeliver_webhooks(world.app, None, Some(&ids)).await.unwrap();
+    let redelivered = world
+        .context
+        .store
+        .webhooks()
+        .redeliver_webhooks(world.app, None, Some(&ids), &Actor::System)
+        .await
+        .unwrap();
     assert_eq!(redelivered, 1);
     let received = world.received(2).await;
     assert_eq!((&received[1].id, received[1].body["type"].as_str()), (&attempts[0], Some("delivery.sent")));
-    assert_eq!(world.context.store.webhooks().redeliver_webhooks(world.app, None, None).await.unwrap(), 0);
+    assert_eq!(
+        world
+            .context
+            .store
+            .webhooks()
+            .redeliver_webhooks(world.app, None, None, &Actor::System)
+            .await
+            .unwrap(),
+        0
+    );
 }
 
 #[tokio::test]

@@ -166,7 +166,7 @@ async fn each_setting_is_set_alone_and_audited() {
     assert_eq!(subjects, expected);
     let names = cases_of(&subjects);
     assert_eq!(names, AppSetting::NAMES.iter().copied().collect(), "every setting has a case");
-    let changed = fixture.store.database().list_audit(shop, None, 1_000).await.unwrap();
+    let changed = fixture.store.database().list_audit(shop.into(), 1_000).await.unwrap();
     let changed = changed.iter().find(|row| row.subject == "max-users=7").unwrap();
     assert_eq!(changed.before, Some(json!({"max-users": "default"})));
     assert_eq!(changed.after, Some(json!({"max-users": "7"})));

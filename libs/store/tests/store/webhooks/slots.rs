@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use domain::AppId;
+use domain::{Actor, AppId};
 use store::webhooks::{AttemptResult, Depths, DueMessage, Settlement};
 use uuid::Uuid;
 
@@ -110,7 +110,7 @@ async fn every_subject_has_one_head_after_any_change() {
                 assert!(locked.is_empty());
             }
             10 => {
-                fixture.store.webhooks().redeliver_webhooks(app, None, None).await.unwrap();
+                fixture.store.webhooks().redeliver_webhooks(app, None, None, &Actor::System).await.unwrap();
             }
             _ => fixture.set_up("DELETE FROM webhook_message WHERE number % 17 = 3 AND token IS NULL").await,
         }

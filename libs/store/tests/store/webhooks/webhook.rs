@@ -223,7 +223,10 @@ async fn a_subject_always_has_one_head() {
         .await;
     assert_eq!(fixture.heads().await, [7, 8]);
     fixture.set_up("UPDATE webhook_message SET token = gen_random_uuid() WHERE number = 8").await;
-    assert_eq!(fixture.store.webhooks().redeliver_webhooks(app, None, None).await.unwrap(), 2);
+    assert_eq!(
+        fixture.store.webhooks().redeliver_webhooks(app, None, None, &Actor::System).await.unwrap(),
+        2
+    );
     assert_eq!(fixture.heads().await, [5, 8], "a claimed message stays the head until it is settled");
     fixture.set_up("UPDATE webhook_message SET token = NULL WHERE number = 8").await;
     assert_eq!(fixture.heads().await, [5, 6]);

@@ -9,6 +9,7 @@ use domain::sms::keyword::AddedKeywords;
 use domain::{AppId, Channel};
 use fairness::principal::Principal;
 use fairness::waiting::continue_as;
+use operations::{Caller, ProviderAccount};
 use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
@@ -31,12 +32,19 @@ const PROVIDER: usize = 5;
 /// Index of the path segment with the subject, such as the id of a delivery.
 const SUBJECT: usize = 6;
 
-/// The provider that sent a callback. [`Claim::prove`] returns it only if the signature is valid.
-pub(super) struct Account {
-    pub(super) app: AppId,
-    pub(super) provider: String,
-    /// Keywords of the provider's settings.
+/// The provider that a callback names.
+struct Account {
+    app: AppId,
+    provider: String,
+    keywords: AddedKeywords,
+}
+
+/// A callback with a valid signature.
+pub(super) struct Callback {
+    /// The provider as use cases see it.
+    pub(super) caller: Caller,
     pub(super) keywords: AddedKeywords,
+    pub(super) fields: Vec<(String, String)>,
 }
 
 /// A callback that carries a signature, from a provider that may not exist. The signature cannot be verified before the body is
@@ -76,15 +84,17 @@ impl Claim {
 
     /// Reads the fields of the body and verifies the signature, which covers them. 403 if the signature is wrong, if the body is
     /// not a form of a callback, or if the provider is unknown. An unknown provider costs the caller as much as a known one.
-    pub(super) async fn prove(self, body: Body) -> Result<(Account, Vec<(String, String)>), Failure> {
+    pub(super) async fn prove(self, body: Body) -> Result<Callback, Failure> {
         let fields = body.callback_form().await.map_err(before_proof)?;
         let token = self.token.as_ref().map_or("", |token| token.expose_secret());
         let is_valid = signature::is_valid(token.as_bytes(), &self.url, &fields, &self.signature);
         if self.token.is_none() || !is_valid {
             return Err(unproven());
         }
-        continue_as(Principal::backend(self.account.app));
-        Ok((self.account, fields))
+        let Account { app, provider, keywords } = self.account;
+        continue_as(Principal::backend(app));
+        let account = ProviderAccount { app, channel: Channel::Sms, identifier: provider };
+        Ok(Callback { caller: Caller::provider(account), keywords, fields })
     }
 }
 

@@ -3,18 +3,16 @@
 use actix_web::web::Data;
 use actix_web::{HttpRequest, HttpResponse};
 use domain::body::{ObjectSchema, Presence, json, named};
-use domain::receipt::{Receipt, ReceiptSubject};
 use domain::sms::keyword::{AddedKeywords, Keyword};
 use domain::sms::number::is_e164;
 use domain::sms::twilio::of_undelivered;
-use domain::{Answer, Channel, DeliveryId, Outcome};
+use domain::{Answer, DeliveryId, Outcome};
+use operations::receipts::{self, Report};
 use serde_json::Value;
-use service_kit::{clock, metrics};
 use web::body::Body;
-use web::database::database;
 use web::failure::Failure;
 
-use super::account::{Account, Claim, subject};
+use super::account::{Callback, Claim, subject};
 use crate::gateway::Gateway;
 use crate::openapi::described::{TwilioMessage, TwilioStatus};
 
@@ -89,26 +87,10 @@ pub(crate) async fn status(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
-    let (Account { app, provider, .. }, fields) = claim.prove(body).await?;
+    let Callback { caller, fields, .. } = claim.prove(body).await?;
     let delivery = subject(&request).and_then(|id| id.parse::<DeliveryId>().ok()).ok_or_else(unknown)?;
-    let states = database(gateway.store.deliveries().delivery_states(&[(app, delivery)])).await?;
-    let is_theirs = states
-        .first()
-        .is_some_and(|state| state.channel == Channel::Sms && state.provider.as_ref() == Some(&provider));
-    if !is_theirs {
-        return Err(unknown());
-    }
-    if let Some(answer) = answer(&fields) {
-        let receipt = Receipt {
-            id: clock::new_id(),
-            app,
-            about: ReceiptSubject::Delivery(delivery, attempt(&request)),
-            answer,
-            at: clock::now(),
-            random: clock::random(),
-        };
-        database(gateway.store.deliveries().record_receipts(&[receipt], &gateway.callbacks.policy)).await?;
-    }
+    let report = Report { delivery, attempt: attempt(&request), answer: answer(&fields) };
+    receipts::record(&gateway.operations, &caller, report, &gateway.callbacks.policy).await?;
     Ok(HttpResponse::NoContent().finish())
 }
 
@@ -161,23 +143,11 @@ pub(crate) async fn message(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let claim = Claim::of(&gateway, &request).await?;
-    let (Account { app, keywords, .. }, fields) = claim.prove(body).await?;
-    if let Some(number) = field(&fields, FROM.0).filter(|number| is_e164(number)) {
-        let keyword = keyword(&fields, number, &keywords);
-        if let Some(keyword) = keyword {
-            ::metrics::counter!(metrics::SMS_KEYWORDS, "keyword" => keyword.as_str()).increment(1);
-        }
-        match keyword {
-            Some(Keyword::Stop) => {
-                let is_new = database(gateway.store.directory().opt_out_of_sms(app, number)).await?;
-                tracing::info!(%app, is_new, "a recipient opted out of SMS");
-            }
-            Some(Keyword::Start) => {
-                let was_stopped = database(gateway.store.directory().opt_in_to_sms(app, number)).await?;
-                tracing::info!(%app, was_stopped, "a recipient opted in to SMS");
-            }
-            Some(Keyword::Help) | None => {}
-        }
+    let Callback { caller, keywords, fields } = claim.prove(body).await?;
+    if let Some(number) = field(&fields, FROM.0).filter(|number| is_e164(number))
+        && let Some(keyword) = keyword(&fields, number, &keywords)
+    {
+        receipts::obey_keyword(&gateway.operations, &caller, number, keyword).await?;
     }
     Ok(HttpResponse::NoContent().finish())
 }

@@ -14,7 +14,6 @@ pub(super) const PING_TIMEOUT: u64 = 20_000;
 /// Maximum number of digits of an acknowledgement id, those of the largest number of 64 bits.
 const MAX_ACK_DIGITS: usize = 20;
 
-/// A packet from a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Packet<'a> {
     Pong,
@@ -33,7 +32,6 @@ pub(super) enum Packet<'a> {
     Other,
 }
 
-/// Data of the handshake.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Handshake<'a> {
@@ -93,7 +91,6 @@ fn split_namespace(rest: &str) -> Option<(&str, &str)> {
     Some((namespace.split('?').next()?, rest))
 }
 
-/// Writes the packet that opens a connection.
 pub(super) fn open(sid: &str) -> Result<String, serde_json::Error> {
     let handshake = Handshake {
         sid,
@@ -182,7 +179,6 @@ fn unseen(count: i64) -> ClientEvent<'static> {
     ("NOTIFICATION_SEEN", Argument::Unseen { unread_notification_count: count })
 }
 
-/// Writes the event with the number of unseen notifications.
 pub(super) fn unseen_event(
     namespace: &str,
     count: i64,

@@ -7,10 +7,10 @@ use actix_web::web::Data;
 use actix_web::{HttpRequest, ResponseError as _};
 use credentials::secrets::sha256;
 use fairness::principal::Principal;
+use operations::Caller;
 use serde::{Deserialize, Serialize};
 use service_kit::clock;
 use tokio::time::{Duration, Instant, interval_at, sleep, timeout};
-use web::database::database;
 use web::failure::Failure;
 use web::headers::Credential;
 use web::idle;
@@ -18,6 +18,7 @@ use web::peer;
 use web::query::Query;
 
 use super::packet::{self, PING_INTERVAL, PING_TIMEOUT, Packet};
+use crate::access::identity::user_required;
 use crate::realtime::Hub;
 use crate::realtime::connection::{OpenConnection, Transport, WRITE_INTERVAL};
 use crate::realtime::credentials::{caller, header};
@@ -70,7 +71,6 @@ struct RefusedData<'a> {
     code: &'a str,
 }
 
-/// Reason to close the connection.
 struct Closed {
     /// Status code of the Close frame (RFC 6455, section 7.4.1).
     code: u16,
@@ -92,11 +92,10 @@ pub(super) struct Session {
     _busy: Option<idle::Request>,
 }
 
-/// A client that has connected.
 struct Client {
     connection: OpenConnection,
     namespace: String,
-    user: String,
+    caller: Caller,
 }
 
 impl Session {
@@ -105,7 +104,6 @@ impl Session {
         Session { request, hub, outgoing, _busy: busy }
     }
 
-    /// Serves the connection until it ends.
     pub(super) async fn run(self, mut incoming: Incoming) {
         // Boxed, because this future is large and needed only at the beginning.
         let ended = match Box::pin(self.connect(&mut incoming)).await {
@@ -136,8 +134,8 @@ impl Session {
         let room = self.hub.sources.admission.waiting_room.clone();
         let stranger = Principal::stranger(peer::of_request(&self.request));
         match Box::pin(room.serve(stranger, self.open(&connect))).await {
-            Ok((connection, user, origin)) => {
-                let client = Client { connection, namespace: namespace.to_owned(), user };
+            Ok((connection, caller, origin)) => {
+                let client = Client { connection, namespace: namespace.to_owned(), caller };
                 self.greet(&client, &sid, &origin, &connect).await?;
                 Ok(client)
             }
@@ -167,16 +165,17 @@ impl Session {
         Err(CLOSED)
     }
 
-    /// Verifies the credentials and opens the connection. Returns it with its user and the start of its `pid`.
-    async fn open(&self, connect: &Connect) -> Result<(OpenConnection, String, String), Failure> {
+    /// Verifies the credentials and opens the connection. Returns it with its caller and the start of its `pid`.
+    async fn open(&self, connect: &Connect) -> Result<(OpenConnection, Caller, String), Failure> {
         let headers = self.credentials(connect)?;
-        let (client, principal, user) = caller(&self.request, &headers, Transport::SocketIo).await?;
-        let origin = pid_origin(&client.api_key, &user);
+        let (client, principal, caller) = caller(&self.request, &headers, Transport::SocketIo).await?;
+        let user = caller.acts_for().ok_or_else(user_required)?;
+        let origin = pid_origin(&client.api_key, &user.identifier);
         // A client that has received nothing yet has no offset, but may have missed something.
         let continues = connect.pid.as_ref().map(|pid| pid.len() == PID && pid.starts_with(&origin));
         let last = continues.map(|is_own| connect.offset.as_deref().filter(|_| is_own).unwrap_or_default());
-        let connection = self.hub.open(client, principal, &user, last, None).await?;
-        Ok((connection, user, origin))
+        let connection = self.hub.open(client, principal, &caller, last, None).await?;
+        Ok((connection, caller, origin))
     }
 
     /// Answers CONNECT. The client gets its earlier `pid` only if it receives everything that it has missed.
@@ -286,10 +285,9 @@ impl Session {
                 self.write(event.map_err(|_| CLOSED)?).await
             }
             Kind::Reset(_) => {
-                let owner =
-                    self.hub.sources.store.inbox().inbox_owner(client.connection.client.app, &client.user);
+                let owner = self.hub.sources.inboxes.owner(&client.caller).await;
                 // If the count cannot be read now, the next update shows it.
-                let Ok(Some(owner)) = database(owner).await else { return Ok(()) };
+                let Ok(Some(owner)) = owner else { return Ok(()) };
                 let event = packet::unseen_event(namespace, owner.counts.unseen, update.moment);
                 self.write(event.map_err(|_| CLOSED)?).await
             }

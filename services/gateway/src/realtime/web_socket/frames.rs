@@ -29,16 +29,13 @@ pub(crate) enum Message {
     Close,
 }
 
-/// Reason why the connection must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FrameError {
     /// The declared length, or the length of all fragments, is over [`MAX_FRAME`].
     TooLarge,
     /// The frame violates RFC 6455.
     Malformed,
-    /// The message is binary.
     Binary,
-    /// The text is not UTF-8.
     NotUtf8,
 }
 
@@ -54,7 +51,6 @@ impl FrameError {
     }
 }
 
-/// Parser of a connection's frames.
 #[derive(Debug, Default)]
 pub(crate) struct FrameReader {
     header: [u8; MAX_HEADER],

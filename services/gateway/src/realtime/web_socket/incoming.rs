@@ -16,10 +16,8 @@ const FREE: usize = 4 * 1024;
 /// Number of bytes that may arrive ahead of the parser.
 const AHEAD: usize = 16 * 1024;
 
-/// Reason why no message follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The client has closed the connection.
     Gone,
     /// The client broke the protocol or a limit.
     Refused(FrameError),
@@ -38,7 +36,6 @@ impl Ended {
     }
 }
 
-/// Messages of the client.
 pub(crate) struct Incoming {
     payload: Payload,
     reading: Option<Rc<Reading>>,

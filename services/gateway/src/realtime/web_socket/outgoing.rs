@@ -34,13 +34,11 @@ struct Queue {
     writer: Option<Waker>,
 }
 
-/// Queue of frames for the client.
 pub(crate) struct Outgoing(Rc<RefCell<Queue>>);
 
 /// Body of the answer, which the connection sends.
 pub(super) struct OutgoingBody(Rc<RefCell<Queue>>);
 
-/// Creates an empty queue.
 pub(super) fn queue() -> (Outgoing, OutgoingBody) {
     let queue = Rc::<RefCell<Queue>>::default();
     (Outgoing(Rc::clone(&queue)), OutgoingBody(queue))

@@ -1,4 +1,4 @@
-//! Progress of the inbox projection. The gateway answers a change to an inbox after the projection has applied the change.
+//! Progress of the inbox projection. A change to an inbox ends after the projection has applied it.
 
 use std::future::pending;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ const SUBSCRIBE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Highest sequence of each partition that the projection is known to have committed. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct Positions {
+pub struct Positions {
     reached: Arc<[watch::Sender<u64>]>,
     waiter_arrived: Arc<Notify>,
 }
 
 impl Positions {
     /// Creates positions with sequence 0 for every partition.
-    pub(crate) fn new(partitions: u32) -> Positions {
+    pub fn new(partitions: u32) -> Positions {
         let reached = (0..partitions).map(|_| watch::Sender::new(0)).collect();
         Positions { reached, waiter_arrived: Arc::default() }
     }
 
     /// Waits until the projection has committed the sequence `seq` of a partition. Returns false if that takes longer than
     /// `limit`, or longer than the remaining waiting time of the request.
-    pub(crate) async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
+    pub async fn reach(&self, partition: u32, seq: u64, limit: Duration) -> bool {
         let Some(reached) = self.reached.get(partition as usize) else {
             return false;
         };
@@ -45,12 +45,12 @@ impl Positions {
     }
 
     /// Returns the highest sequence of a partition that the projection is known to have committed.
-    pub(crate) fn current(&self, partition: u32) -> u64 {
+    pub fn current(&self, partition: u32) -> u64 {
         self.reached.get(partition as usize).map_or(0, |reached| *reached.borrow())
     }
 
     /// Waits until the projection has committed the sequence `seq` of a partition.
-    pub(crate) async fn reached(&self, partition: u32, seq: u64) {
+    pub async fn reached(&self, partition: u32, seq: u64) {
         let Some(reached) = self.reached.get(partition as usize) else {
             return pending().await;
         };
@@ -64,7 +64,7 @@ impl Positions {
 
     /// Updates the positions from announcements until `end` is cancelled. While requests wait, also reads the checkpoints
     /// regularly.
-    pub(crate) async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
+    pub async fn follow_until(self, end: CancellationToken, context: Context) -> anyhow::Result<()> {
         tokio::select! {
             () = end.cancelled() => Ok(()),
             () = self.poll(&context.store) => bail!("polling ended"),
@@ -103,7 +103,7 @@ impl Positions {
         }
     }
 
-    pub(crate) fn note(&self, stream: &str, seq: u64) {
+    pub fn note(&self, stream: &str, seq: u64) {
         let partition = stream.strip_prefix("INBOX_").and_then(|number| number.parse::<usize>().ok());
         let Some(reached) = partition.and_then(|partition| self.reached.get(partition)) else {
             return;
