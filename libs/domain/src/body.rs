@@ -64,8 +64,8 @@ pub enum Presence {
 /// Declares the members of a request body.
 ///
 /// Each member has a presence ([`Presence`] in lower case), a name, its name in JSON after `as` if that differs, and a [`Kind`].
-/// The macro creates a method for each member that reads it. The compiler therefore reports a member that is read without being
-/// declared, and warns of one that is declared and never read. Doc comments become the descriptions of the schema.
+/// The macro creates a method for each member that reads it. The compiler therefore refuses a member that is read without being
+/// declared. In this crate it warns of one that is never read; in the gateway, a test does. Doc comments become the descriptions of the schema.
 #[macro_export]
 macro_rules! body {
     (@key $member:ident) => { stringify!($member) };

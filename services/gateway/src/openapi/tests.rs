@@ -1,6 +1,8 @@
 //! The document describes every route and shows an example of every body.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
@@ -181,6 +183,40 @@ fn every_length_limit_of_a_request_body_is_stated_in_bytes() {
         let about = schema["description"].as_str().unwrap_or_default();
         assert!(about.contains(&limit), "{path}: the description must state the limit in bytes: {schema}");
     }
+}
+
+/// Adds the members that the bodies of a folder declare and no code of the same file reads.
+fn find_unread(folder: &Path, declared: &mut usize, unread: &mut Vec<String>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            find_unread(&path, declared, unread);
+            continue;
+        }
+        let source = fs::read_to_string(&path).unwrap_or_default();
+        for body in source.split("domain::body! {").skip(1) {
+            for line in body.split("\n}").next().unwrap().lines() {
+                let mut words = line.trim().split([' ', ':']);
+                let presence = words.next().unwrap_or_default();
+                if ["required", "worded", "optional", "conditional", "nullable"].contains(&presence) {
+                    let member = words.next().unwrap();
+                    *declared += 1;
+                    if !source.contains(&format!(".{member}(")) {
+                        unread.push(format!("{}: {member}", path.display()));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The compiler does not report dead code of another crate's macro.
+#[test]
+fn every_declared_member_is_read() {
+    let (mut declared, mut unread) = (0, Vec::new());
+    find_unread(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut declared, &mut unread);
+    assert!(declared > 20, "{declared} members");
+    assert!(unread.is_empty(), "the schema shows members that the reader ignores: {unread:?}");
 }
 
 #[test]
