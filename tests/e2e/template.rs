@@ -1,4 +1,4 @@
-//! `tidings template`: each put adds a version, and a template that cannot be rendered is refused.
+//! `tidings template`: each put adds a version, versions can be read back, and a template that cannot be rendered is refused.
 
 use domain::send::TemplateRef;
 use serde_json::json;
@@ -52,4 +52,107 @@ async fn a_syntax_error_exits_2_and_names_its_line() {
         assert!(refused.errors.contains(part), "{part} is missing in {}", refused.errors);
     }
     assert_eq!(installation.run(&["template", "list", "shop", "--json"]).json(), json!([]));
+}
+
+#[tokio::test]
+async fn versions_can_be_shown_compared_and_restored() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let first = json!({"identifier": "hi", "channels": {"sms": {"text": "Hi\nyou\nthere"}}});
+    let second =
+        json!({"identifier": "hi", "name": "Hello", "channels": {"sms": {"text": "Hi\nAda\nthere"}}});
+    installation.run_with_input(&["template", "put", "shop"], &first.to_string());
+    let put = ["template", "put", "shop", "--dry-run"];
+    let foretold = installation.run_with_input(&put, &second.to_string());
+    assert!(foretold.output.contains("would get version 2"), "{foretold:?}");
+    let listed = installation.run(&["template", "versions", "shop", "hi", "--json"]).json();
+    assert_eq!(listed.as_array().unwrap().len(), 1);
+    assert_eq!(installation.run(&["template", "diff", "shop", "hi"]).code, 2);
+    installation.run_with_input(&put[..3], &second.to_string());
+
+    let shown = installation.run(&["template", "show", "shop", "hi", "--version", "1"]);
+    assert_eq!(shown.json()["channels"], first["channels"]);
+    let again = installation.run_with_input(&["template", "put", "shop", "--json"], &shown.output).json();
+    assert_eq!((&again["version"], &again["warnings"]), (&json!(3), &json!([])));
+
+    let compared = installation.run(&["template", "diff", "shop", "hi", "--to", "2"]);
+    assert_eq!(
+        compared.output,
+        "--- hi version 1\n+++ hi version 2\n@@ -1,6 +1,6 @@\n-name: hi\n+name: Hello\n category: -\n [sms.text]\n Hi\n-you\n+Ada\n there\n"
+    );
+    let same = installation.run(&["template", "diff", "shop", "hi", "--from", "1", "--to", "3"]);
+    assert!(same.output.contains("have the same content"), "{same:?}");
+
+    let restored = installation.run(&["template", "restore", "shop", "hi", "2", "--json"]).json();
+    assert_eq!(restored, json!({"identifier": "hi", "version": 4, "restored": 2}));
+    let newest = installation.run(&["template", "show", "shop", "hi", "--json"]).json();
+    assert_eq!((&newest["version"], &newest["channels"]), (&json!(4), &second["channels"]));
+
+    for (arguments, help) in [
+        (&["show", "shop", "hello"][..], "tidings template list"),
+        (&["versions", "shop", "hello"], "tidings template list"),
+        (&["show", "shop", "hi", "--version", "9"], "tidings template versions"),
+        (&["restore", "shop", "hi", "9"], "tidings template versions"),
+    ] {
+        let missing = installation.run(&[&["template"], arguments].concat());
+        assert!(missing.code == 1 && missing.errors.contains(help), "{missing:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_preview_shows_each_channel_as_the_app_renders_it() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let document = json!({"identifier": "hi", "channels": {
+        "inApp": {"title": "Hi {{ recipient.name }}{{ recipient.app.name }}"},
+        "email": {"subject": "Order {{ order }}", "text": "Order {{ order }}\nDear {{ recipient.app.name }}", "html": "<p>{{ recipient.app.name }}</p>"},
+        "sms": {"text": "{{ order | round }}"},
+    }});
+    let put =
+        installation.run_with_input(&["template", "put", "shop", "--json"], &document.to_string()).json();
+    let warnings = put["warnings"].as_array().unwrap();
+    let codes: Vec<_> = warnings.iter().map(|warning| (&warning["field"], &warning["code"])).collect();
+    let (title, html) = (json!("channels.inApp.title"), json!("channels.email.html"));
+    assert_eq!(codes, [(&title, &json!("hidden_variable")), (&html, &json!("parts_differ"))]);
+
+    let data = json!({"order": 7, "recipient": {"name": "secret", "app": {"name": "<Ada>"}}});
+    let file = installation.file("data.json", &data);
+    let preview = ["template", "preview", "shop", "hi", "--data", &file];
+    let shown = installation.run(&[&preview[..], &["--json"]].concat()).json();
+    assert_eq!(shown["channels"]["inApp"]["title"], "Hi <Ada>", "the app hides recipient.name");
+    assert_eq!(shown["channels"]["email"]["html"], "<p>&lt;Ada&gt;</p>");
+    assert_eq!(shown["channels"]["sms"]["text"], "7");
+
+    let printed = installation.run(&preview).output;
+    assert!(printed.contains("  subject  Order 7\n  text\n    Order 7\n    Dear <Ada>\n"), "{printed}");
+    let folder = installation.path().join("shown");
+    let written = installation.run(&[&preview[..], &["--to", folder.to_str().unwrap()]].concat());
+    assert_eq!(written.code, 0, "{written:?}");
+    let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
+    assert_eq!(read("email.html"), "<p>&lt;Ada&gt;</p>");
+    assert_eq!(read("email.txt"), "Subject: Order 7\n\nOrder 7\nDear <Ada>\n");
+    assert_eq!((read("sms.txt").as_str(), read("inApp.json").contains("Hi <Ada>")), ("7\n", true));
+
+    installation.run(&["app", "set", "shop", "template-profile=all"]);
+    let shown = installation.run(&[&preview[..], &["--json"]].concat()).json();
+    assert_eq!(shown["channels"]["inApp"]["title"], "Hi secret<Ada>");
+    let wrong = installation.run_with_input(&["template", "preview", "shop", "hi", "--data", "-"], "[1]");
+    assert!(wrong.code == 2 && wrong.errors.contains("must be a JSON object"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn a_sample_is_rendered_as_the_app_would() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let mut document = json!({
+        "identifier": "hi",
+        "channels": {"sms": {"text": "{{ recipient.age | round }}"}},
+        "sample": {"recipient": {"age": 36}},
+    });
+    let refused = installation.run_with_input(&["template", "put", "shop"], &document.to_string());
+    assert!(refused.code == 2 && refused.errors.contains("channels.sms.text"), "{refused:?}");
+    document["channels"]["sms"]["text"] = json!("{{ recipient.app.age | round }}");
+    document["sample"] = json!({"recipient": {"app": {"age": 36}}});
+    let put = installation.run_with_input(&["template", "put", "shop"], &document.to_string());
+    assert_eq!(put.code, 0, "{put:?}");
 }

@@ -69,6 +69,8 @@ pub enum OperationError {
 pub enum Object {
     App,
     Provider,
+    Template,
+    TemplateVersion,
     SigningKey,
     Endpoint,
     Suppression,
@@ -94,6 +96,8 @@ impl fmt::Display for Object {
         f.write_str(match self {
             Object::App => "app",
             Object::Provider => "provider",
+            Object::Template => "template",
+            Object::TemplateVersion => "version of the template",
             Object::SigningKey => "signing key",
             Object::Endpoint => "endpoint",
             Object::Suppression => "suppression",

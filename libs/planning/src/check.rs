@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 use domain::Problem;
@@ -47,6 +48,32 @@ fn check_texts(channels: &Value) -> Result<(), Vec<Problem>> {
         ));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+/// Returns the texts of a template by name, such as `email.subject`. Returns none if the content has invalid members.
+#[must_use]
+pub fn texts(channels: &Value) -> Vec<(String, String)> {
+    let parsed: Option<Channels> = serde_json::from_value(channels.clone()).ok();
+    let owned =
+        |parsed: &Channels| parsed.texts().into_iter().map(|(name, text)| (name, text.to_owned())).collect();
+    parsed.as_ref().map(owned).unwrap_or_default()
+}
+
+/// Returns the variables that each text uses, such as `order.total`, by the name of the text. Leaves out texts that [`check`] refuses.
+#[must_use]
+pub fn variables(channels: &Value) -> BTreeMap<String, BTreeSet<String>> {
+    let mut environment = environment();
+    let mut found = BTreeMap::new();
+    for (name, text) in texts(channels) {
+        if growth::bound(&text).is_ok()
+            && environment.add_template_owned(name.clone(), text).is_ok()
+            && let Ok(template) = environment.get_template(&name)
+        {
+            let variables = template.undeclared_variables(true).into_iter().collect();
+            found.insert(name, variables);
+        }
+    }
+    found
 }
 
 /// Renders every text of a template that passed [`check`] with sample variables: `data`, `recipient`, `app` and `category`. Without a

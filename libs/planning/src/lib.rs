@@ -14,7 +14,7 @@ mod nesting;
 mod renderer;
 mod template;
 
-pub use check::{check, check_sample};
+pub use check::{check, check_sample, texts, variables};
 pub use decision::decide_chunk;
 pub use expansion::{next_expansion, no_further_subscribers};
 pub use renderer::{ContentRenderer, item_size};

@@ -19,6 +19,11 @@ pub(crate) struct DocumentSource {
 }
 
 impl DocumentSource {
+    /// `-` is standard input.
+    pub(crate) fn of(file: &Path) -> DocumentSource {
+        DocumentSource { file: Some(file.to_owned()) }
+    }
+
     pub(crate) fn name(&self) -> String {
         match self.path() {
             Some(path) => path.display().to_string(),

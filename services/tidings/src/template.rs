@@ -1,104 +1,78 @@
+mod diff;
+mod listing;
+mod preview;
+mod put;
+
 use clap::Subcommand;
-use operations::templates::{self, TemplateDocument};
-use serde_json::{Value, json};
-use store::control::template::TemplateSummary;
 
-use crate::control_plane::ControlPlane;
-use crate::document::DocumentSource;
-use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
-use crate::refused::InvalidInput;
 
-const FORMAT: &str = r#"The document:
-  {
-    "identifier": "welcome",       unique in the app; each put adds a version
-    "name": "Welcome",             for people [default: the identifier]
-    "category": null,              category of its sends, unless a send names another
-    "channels": {                  one or more of these
-      "inApp": {"title", "message", "icon", "url", "data", "blocks"},
-      "email": {"subject", "text", "html"},
-      "sms": {"text"},
-      "webPush": {"title", "body", "icon", "url"},
-      "mobilePush": {"title", "body", "icon", "url"}
-    },
-    "sample": {"order": 7, "recipient": {"name": "Ada"}}
-                                   values to render the template with once, to find errors; not stored [default: none]
-  }
-Texts may use {{ name }} for a value in the `data` of a send, and {{ recipient.name }} for the recipient's profile.
-
-Examples:
-  tidings template put shop welcome.json
-  echo '{"identifier":"hi","channels":{"inApp":{"title":"Hi {{ recipient.name }}"}}}' | tidings template put shop"#;
-
-/// Put and list the templates of an app.
+/// Put, show, compare, preview and restore the templates of an app.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Example:
   tidings template put shop welcome.json")]
 pub(crate) enum Command {
-    Put(PutArguments),
+    Put(put::Arguments),
     /// List the templates of an app, each in its latest version.
     #[command(after_help = "Example:
   tidings template list shop --json")]
     List(AppArguments),
+    /// Show a template. The output can be edited and passed to `put`.
+    #[command(after_help = "Examples:
+  tidings template show shop welcome > welcome.json
+  tidings template show shop welcome --version 3")]
+    Show(VersionArguments),
+    Versions(listing::VersionsArguments),
+    Diff(diff::Arguments),
+    Preview(preview::Arguments),
+    Restore(put::RestoreArguments),
 }
 
-/// Add a version to a template of an app, from a JSON document. Versions never change.
+/// One template of an app.
 #[derive(Debug, clap::Args)]
-#[command(after_help = FORMAT)]
-pub(crate) struct PutArguments {
+pub(crate) struct TemplateArguments {
     /// Name or id of the app
     app: String,
-    #[command(flatten)]
-    source: DocumentSource,
+    /// Identifier of the template
+    identifier: String,
     #[command(flatten)]
     options: Options,
 }
 
-pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
-    match command {
-        Command::Put(arguments) => put(&arguments).await,
-        Command::List(arguments) => list(&arguments).await,
+/// One version of a template.
+#[derive(Debug, clap::Args)]
+pub(crate) struct VersionArguments {
+    #[command(flatten)]
+    template: TemplateArguments,
+    /// Number of the version [default: the latest]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
+    version: Option<i32>,
+}
+
+impl TemplateArguments {
+    /// Error text if the template, or the given version of it, does not exist.
+    fn missing(&self, app: &str, version: Option<i32>) -> String {
+        let identifier = &self.identifier;
+        match version {
+            None => format!(
+                "app {app} has no template {identifier:?}; `tidings template list {app}` lists its templates"
+            ),
+            Some(version) => format!(
+                "app {app} has no version {version} of a template {identifier:?}; `tidings template versions {app} {identifier}` \
+                 lists its versions"
+            ),
+        }
     }
 }
 
-async fn put(arguments: &PutArguments) -> anyhow::Result<String> {
-    let document = TemplateDocument::read(arguments.source.read()?)
-        .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let identifier = document.identifier();
-    let (id, version) = templates::put(&operations, &caller, app.id, &document).await?;
-    let report = json!({"identifier": identifier, "id": id, "version": version});
-    Ok(arguments
-        .options
-        .report(&report, format!("Put template {identifier} of app {}, version {version}.\n", app.name)))
-}
-
-async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.open().await?;
-    let templates = templates::list(&control_plane.operations, &control_plane.caller, app.id).await?;
-    let header = ["IDENTIFIER", "ID", "VERSION", "NAME", "CATEGORY", "CHANNELS", "CREATED"];
-    Ok(Listing::new(templates).render(arguments.options.json, as_json, header, |template| {
-        [
-            template.identifier.clone(),
-            template.id.to_string(),
-            template.version.to_string(),
-            template.name.clone(),
-            template.category.clone().unwrap_or_else(|| "-".to_owned()),
-            template.channels.join(","),
-            template.created_at.to_string(),
-        ]
-    }))
-}
-
-fn as_json(template: &TemplateSummary) -> Value {
-    json!({
-        "identifier": template.identifier,
-        "id": template.id,
-        "version": template.version,
-        "name": template.name,
-        "category": template.category,
-        "channels": template.channels,
-        "createdAt": template.created_at,
-    })
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Put(arguments) => put::run(&arguments).await,
+        Command::List(arguments) => listing::list(&arguments).await,
+        Command::Show(arguments) => listing::show(&arguments).await,
+        Command::Versions(arguments) => listing::versions(&arguments).await,
+        Command::Diff(arguments) => diff::run(&arguments).await,
+        Command::Preview(arguments) => preview::run(&arguments).await,
+        Command::Restore(arguments) => put::restore(&arguments).await,
+    }
 }

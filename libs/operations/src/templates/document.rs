@@ -1,8 +1,11 @@
 //! The JSON document of a template.
 
 use domain::fields::{Fields, check_plain_json};
-use domain::{Channel, Problem};
+use domain::{Channel, Problem, TemplateProfile};
 use serde_json::{Map, Value};
+use store::control::template::NewTemplate;
+
+use super::Sample;
 
 /// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 1024;
@@ -26,11 +29,26 @@ impl TemplateDocument {
         &self.identifier
     }
 
-    /// Reads a document.
+    /// Content by channel.
+    #[must_use]
+    pub fn channels(&self) -> &Value {
+        &self.channels
+    }
+
+    pub(super) fn new_template(&self) -> NewTemplate<'_> {
+        NewTemplate {
+            identifier: &self.identifier,
+            name: &self.name,
+            category: self.category.as_deref(),
+            channels: &self.channels,
+        }
+    }
+
+    /// Reads a document, also one that was shown. Renders the sample with the part of the recipient that templates of the app see.
     ///
     /// # Errors
     /// Returns all problems of the document.
-    pub fn read(value: Value) -> Result<Self, Vec<Problem>> {
+    pub fn read(value: Value, profile: TemplateProfile) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         check_plain_json("", &value, &mut problems);
         let Some(mut fields) = Fields::open("", value, &mut problems) else {
@@ -40,7 +58,11 @@ impl TemplateDocument {
         let name = fields.string("name", LONGEST_NAME, &mut problems);
         let category = fields.identifier("category", &mut problems);
         let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
-        let sample = fields.free_object("sample", &mut problems);
+        let sample =
+            fields.free_object("sample", &mut problems).map(|sample| Sample::new(sample).seen(profile));
+        for shown in ["id", "version"] {
+            fields.take(shown);
+        }
         fields.finish(true, &mut problems);
         let channels = Value::Object(valid_channels(channels, &mut problems));
         if channels != Value::Object(Map::new())
@@ -144,7 +166,7 @@ mod tests {
                 "sms": null,
             },
         });
-        let read = TemplateDocument::read(given).unwrap();
+        let read = TemplateDocument::read(given, TemplateProfile::All).unwrap();
         assert_eq!(
             (read.identifier.as_str(), read.name.as_str(), read.category),
             ("welcome", "welcome", None)
@@ -171,7 +193,7 @@ mod tests {
                 "mobilePush": {"title": "Hi", "message": "no member here"},
             },
         });
-        let problems = TemplateDocument::read(wrong).unwrap_err();
+        let problems = TemplateDocument::read(wrong, TemplateProfile::All).unwrap_err();
         let found = fields_of(&problems);
         for field in [
             "identifier",
@@ -192,11 +214,14 @@ mod tests {
 
     #[test]
     fn a_template_without_content_or_with_wrong_syntax_is_refused() {
-        let empty =
-            TemplateDocument::read(json!({"identifier": "x", "channels": {"sms": null}})).unwrap_err();
+        let empty = TemplateDocument::read(
+            json!({"identifier": "x", "channels": {"sms": null}}),
+            TemplateProfile::All,
+        )
+        .unwrap_err();
         assert_eq!(fields_of(&empty), ["channels"]);
         let broken = json!({"identifier": "x", "channels": {"sms": {"text": "one\ntwo {{ name"}}});
-        let problems = TemplateDocument::read(broken).unwrap_err();
+        let problems = TemplateDocument::read(broken, TemplateProfile::All).unwrap_err();
         assert!(problems.iter().any(|problem| problem.message.contains("line 2")), "{problems:?}");
     }
 }

@@ -4,11 +4,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
-use domain::{CategoryId, Channel, Role, SigningAlgorithm, Timestamp};
+use domain::{CategoryId, Channel, Role, SigningAlgorithm, TemplateProfile, Timestamp};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
 use operations::providers::{self, Draft, KnownKind};
-use operations::templates::{self, TemplateDocument};
+use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
     Caller, Conflict, Object, OperationError, Operations, Permission, audit, categories, parked,
     suppressions, topics, users, webhooks,
@@ -42,22 +42,19 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     let app = world.shop;
     let provider = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
     let draft = Draft::read(&*KINDS, provider).unwrap();
-    let template = json!({"identifier": "hi", "channels": {"sms": {"text": "Hi"}}});
-    let template = TemplateDocument::read(template).unwrap();
     let url = "https://shop.example/hook";
     let of_app = ParkedFilter { app: Some(app), ..ParkedFilter::default() };
     let suppressed = SuppressionFilter { app: Some(app), channel: None };
     let mut denied = directory_denials(world, operations, caller).await;
+    denied.extend(template_denials(world, operations, caller).await);
     call!(denied, "list providers", providers::list(operations, caller, app));
     call!(denied, "find provider", providers::find(operations, caller, app, "main"));
-    call!(denied, "list templates", templates::list(operations, caller, app));
     call!(denied, "list endpoints", webhooks::list(operations, caller, app));
     call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
     call!(denied, "list parked", parked::list(operations, caller, &of_app, 1));
     call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
     call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
     call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
-    call!(denied, "put template", templates::put(operations, caller, app, &template));
     call!(denied, "preview provider", providers::preview(operations, caller, app, &draft));
     call!(denied, "set provider", providers::set(operations, caller, app, &draft));
     call!(denied, "stored provider", providers::stored(operations, caller, app, "main"));
@@ -85,6 +82,27 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
 }
 
 /// Calls the use cases of users, topics and categories, like [`denials`].
+async fn template_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let shop = world.store.control().app_by_name_or_id("shop").await.unwrap().unwrap();
+    let app = shop.id;
+    let template = json!({"identifier": "hi", "channels": {"sms": {"text": "Hi"}}});
+    let template = TemplateDocument::read(template, TemplateProfile::All).unwrap();
+    let mut denied = Vec::new();
+    call!(denied, "list templates", templates::list(operations, caller, app));
+    call!(denied, "versions of template", templates::versions(operations, caller, app, "hi", 1));
+    call!(denied, "find template", templates::find(operations, caller, app, "hi", None));
+    let sample = Sample::default();
+    call!(denied, "preview template", templates::preview(operations, caller, &shop, "hi", None, sample));
+    call!(denied, "next version", templates::next_version(operations, caller, app, &template));
+    call!(denied, "put template", templates::put(operations, caller, app, &template));
+    call!(denied, "restore template", templates::restore(operations, caller, app, "hi", 1));
+    denied
+}
+
 async fn directory_denials(
     world: &World,
     operations: &Operations,
@@ -130,8 +148,8 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 33,
-            Role::Support => 28,
+            Role::Viewer => 35,
+            Role::Support => 30,
             Role::Editor => 25,
             Role::Operator => 6,
             Role::Admin => 0,
@@ -148,7 +166,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 43);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 48);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -157,7 +175,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 22, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 24, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

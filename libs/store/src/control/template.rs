@@ -102,6 +102,28 @@ impl Control<'_> {
         Ok(rows)
     }
 
+    /// Newest version first.
+    pub async fn template_versions(
+        self,
+        app: AppId,
+        identifier: &str,
+        limit: i64,
+    ) -> Result<Vec<TemplateSummary>, Error> {
+        let rows = sqlx::query_as!(
+            TemplateSummary,
+            r#"SELECT t.id, t.identifier, v.version, v.name, v.category, v.created_at,
+                    ARRAY(SELECT json_object_keys(v.channels)) AS "channels!"
+             FROM template t JOIN template_version v ON (v.app_id, v.template_id) = (t.app_id, t.id)
+             WHERE t.app_id = $1 AND t.identifier = $2 ORDER BY v.version DESC LIMIT $3"#,
+            app.0,
+            identifier,
+            limit
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(rows)
+    }
+
     /// Finds the newest version of the template that a send names.
     pub async fn find_template(
         self,
