@@ -21,10 +21,10 @@ const LISTS: [&str; 1] = ["libs/service-kit/src/metrics.rs"];
 /// Maximum number of files that `ARCHITECTURE.md` names as the path of a send.
 const MOST_FILES_OF_A_SEND: usize = 14;
 /// Maximum total number of lines in these files.
-const MOST_LINES_OF_A_SEND: usize = 3_500;
+const MOST_LINES_OF_A_SEND: usize = 3_200;
 /// Maximum number of files in the closure of this path, and of their lines. Both only fall.
 const MOST_FILES_OF_THE_CLOSURE: usize = 36;
-const MOST_LINES_OF_THE_CLOSURE: usize = 7_600;
+const MOST_LINES_OF_THE_CLOSURE: usize = 7_200;
 
 /// Clippy limits the length of functions. The length of files has no limit, because that would divide a type where the limit is.
 #[test]
