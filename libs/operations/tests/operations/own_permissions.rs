@@ -148,7 +148,7 @@ async fn each_caller_is_denied_exactly_what_its_kind_may_not_do() {
     system.create_user("ada").await;
     let unsubscribe = system.link_holder("ada", Purpose::Unsubscribe(CategoryId(1))).await;
     let click = system.link_holder("ada", Purpose::Click(SendId(Uuid::nil()))).await;
-    let nobody: &[&[&str]] = &[&OWN, &ITEMS, &BROWSE, &UNSUBSCRIBE, &CLICK, &PROVIDER, &SENDS];
+    let no_group: &[&[&str]] = &[&OWN, &ITEMS, &BROWSE, &UNSUBSCRIBE, &CLICK, &PROVIDER, &SENDS];
     let command = Caller::of_command("ada".to_owned());
     for (kind, caller, expected) in [
         ("owner", system.user("ada"), &[&UNSUBSCRIBE[..], &CLICK, &PROVIDER, &SENDS][..]),
@@ -161,7 +161,7 @@ async fn each_caller_is_denied_exactly_what_its_kind_may_not_do() {
         ),
         ("backend", system.backend(), &[&OWN, &UNSUBSCRIBE, &CLICK, &PROVIDER]),
         ("backend for the user", system.backend_for("ada"), &[&UNSUBSCRIBE, &CLICK, &PROVIDER]),
-        ("backend of another app", system.other_backend(), nobody),
+        ("backend of another app", system.other_backend(), no_group),
         ("command", command, &[&OWN, &UNSUBSCRIBE, &CLICK, &PROVIDER]),
         ("holder of an unsubscribe link", unsubscribe, &[&OWN, &ITEMS, &BROWSE, &CLICK, &PROVIDER, &SENDS]),
         ("holder of a click link", click, &[&OWN, &ITEMS, &BROWSE, &UNSUBSCRIBE, &PROVIDER, &SENDS]),

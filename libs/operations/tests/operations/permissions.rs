@@ -109,9 +109,9 @@ async fn directory_denials(
     caller: &Caller,
 ) -> Vec<(&'static str, Permission)> {
     let (app, mut denied) = (world.shop, Vec::new());
-    let nobody = domain::content::Object::new;
-    call!(denied, "create user", users::create(operations, caller, app, "ada", nobody()));
-    call!(denied, "merge user", users::merge(operations, caller, app, "ada", nobody()));
+    let no_profile = domain::content::Object::new;
+    call!(denied, "create user", users::create(operations, caller, app, "ada", no_profile()));
+    call!(denied, "merge user", users::merge(operations, caller, app, "ada", no_profile()));
     call!(denied, "merge users", users::merge_many(operations, caller, app, Vec::new()));
     call!(denied, "find user", users::find(operations, caller, app, "ada"));
     call!(denied, "list users", users::list(operations, caller, app, None, 1));
