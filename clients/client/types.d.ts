@@ -88,14 +88,16 @@ export interface Snapshot {
 }
 
 export interface CategoryPreference extends Category {
+    /** True if the user's choices do not apply to the category. */
+    critical?: boolean;
     channels: { channel: string; enabled: boolean }[];
 }
 
 export interface Preferences {
     /** Lists the categories of the preference screen with every channel of the app. */
     list(): Promise<CategoryPreference[]>;
-    /** Turns a channel of a category on or off. */
-    set(categoryId: number, channel: string, enabled: boolean): Promise<void>;
+    /** Turns a channel of one or several categories on or off. */
+    set(categoryId: number | number[], channel: string, enabled: boolean): Promise<void>;
 }
 
 export interface Push {
@@ -202,6 +204,7 @@ export interface App {
 
 /** A category as the server lists it. */
 export interface PreferenceCategory extends Category {
+    critical?: boolean;
     hideInPreferenceManager?: boolean;
 }
 

@@ -57,7 +57,7 @@ for (const button of document.querySelectorAll('button[data-title]')) {
 }
 
 const { url, apiKey } = await (await fetch('./settings.json')).json();
-await import(`${url.replace(/\/+$/, '')}/clients/inbox/index.js`);
+await import(`${url.replace(/\/+$/, '')}/clients/min/inbox.js`);
 const inbox = document.createElement('tidings-inbox');
 for (const [name, value] of Object.entries({ url, 'api-key': apiKey, user })) inbox.setAttribute(name, value);
 find('bell', HTMLElement).append(inbox);

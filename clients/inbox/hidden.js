@@ -4,6 +4,21 @@
 /** @import { Panel } from './panel.js' */
 /** @import { Row } from './types.js' */
 import { h } from './dom.js';
+import { hidden as english } from './strings.js';
+
+const css = `
+.menu { position: fixed; inset: var(--_y) auto auto var(--_x); box-sizing: border-box; width: max-content; min-width: 208px; max-width: calc(100vw - 16px); margin: 0; padding: 5px; overflow: auto; color: var(--_text); background: var(--_bg); border: 1px solid var(--_line); border-radius: 10px; box-shadow: 0 8px 28px #0003; }
+.heading { padding: 6px 10px 4px; color: var(--_muted); font-size: 12px; }
+.menu button { display: flex; align-items: center; gap: 20px; justify-content: space-between; width: 100%; min-height: 34px; padding: 6px 10px; border-radius: 6px; }
+.menu button:is(:hover, :focus) { background: var(--_hover); }
+.menu hr { margin: 5px 0; border: 0; border-top: 1px solid var(--_line); }
+.when { color: var(--_muted); }
+@media (hover: none) { .menu button { min-height: 44px; } }
+@media (hover: hover) { .menu :is(.menu-toggle, .menu-remove) { display: none; } }
+`;
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(css);
 
 /** Hour of the day at which notifications return. */
 const MORNING = 9;
@@ -20,41 +35,87 @@ const morning = (days) => {
 const TIMES = [
   ['hour', () => new Date(Date.now() + 3_600_000)],
   ['tomorrow', () => morning(1)],
-  // The next Monday.
-  ['week', () => morning(8 - (new Date().getDay() || 7))],
+  // The next Monday, but not tomorrow.
+  ['week', () => morning(8 - new Date().getDay())],
 ];
 
+/** Shows when a snooze ends: today the time, later the day. @param {Date} time @param {string} locale */
+const shown = (time, locale) =>
+  time.toDateString() === new Date().toDateString()
+    ? time.toLocaleTimeString(locale, { timeStyle: 'short' })
+    : time.toLocaleDateString(locale, { weekday: 'short', day: 'numeric', month: 'short' });
+
+/** Moves a menu next to its button, above or below it, inside the window. @param {HTMLElement} menu @param {HTMLElement} button */
+const move = (menu, button) => {
+  const { left, right, top, bottom } = button.getBoundingClientRect();
+  const { offsetWidth: width, offsetHeight: height } = menu;
+  const { clientWidth, clientHeight } = document.documentElement;
+  const x = menu.matches(':dir(rtl)') ? left : right - width;
+  const y = bottom + 4 + height > clientHeight - 8 ? top - 4 - height : bottom + 4;
+  menu.style.setProperty('--_x', `${Math.max(8, Math.min(x, clientWidth - width - 8))}px`);
+  menu.style.setProperty('--_y', `${Math.max(8, Math.min(y, clientHeight - height - 8))}px`);
+};
+
 /** Opens the menu of an item, or closes it. @param {Panel} panel @param {Notification} item @param {Row} row */
-export const openMenu = (panel, item, { body, hide }) => {
-  const open = body.querySelector('.menu');
-  const close = () => {
-    (open ?? menu).remove();
-    hide.ariaExpanded = 'false';
-    hide.focus();
+export const openMenu = (panel, item, { hide }) => {
+  panel.adopt(sheet, english);
+  const { inbox, ui, text } = panel;
+  const { say, locale } = text;
+  const open = panel.panel.querySelector('.menu');
+  if (open instanceof HTMLElement) return open.hidePopover();
+  /** @param {string} name @param {string} label @param {() => void} run @param {string} [detail] */
+  const choice = (name, label, run, detail = '') => {
+    const onclick = () => {
+      menu.hidePopover();
+      run();
+    };
+    const children = [h('span', {}, label), h('span', { className: 'when' }, detail)];
+    return h('button', { type: 'button', role: 'menuitem', tabIndex: -1, className: `menu-${name}`, onclick }, ...children);
   };
-  const { say } = panel.text;
-  /** @param {'hour' | 'tomorrow' | 'week' | 'toArchive'} name @param {() => void} onclick */
-  const choice = (name, onclick) => h('button', { type: 'button', className: `menu-${name}`, onclick }, say(name));
-  const times = TIMES.map(([name, until]) =>
-    choice(name, () => panel.remove(item, 'snoozed', () => panel.inbox?.snooze(item.id, until()))),
-  );
-  const menu = h('div', { className: 'menu blocks', role: 'group' }, ...times, choice('toArchive', () => panel.archive(item)));
-  menu.ariaLabel = say('hide');
-  menu.addEventListener('keydown', (event) => {
-    if (event.key !== 'Escape') return;
-    // The panel stays open.
-    event.preventDefault();
-    event.stopPropagation();
-    close();
+  const times = TIMES.map(([name, until]) => {
+    const snooze = () => panel.remove(item, 'snoozed', () => inbox?.snooze(item.id, until()));
+    return choice(name, say(name), snooze, shown(until(), locale));
   });
-  if (open) return close();
-  body.append(menu);
+  const menu = h(
+    'div',
+    { className: 'menu', role: 'menu', popover: 'auto' },
+    h('div', { className: 'heading', ariaHidden: 'true' }, say('snooze')),
+    h('div', { role: 'group', ariaLabel: say('snooze') }, ...times),
+    h('hr'),
+    choice('toArchive', say('toArchive'), () => panel.archive(item)),
+    // On screens without a pointer, these have no buttons of their own.
+    choice('toggle', say(item.clickedAt ? 'markUnread' : 'markRead'), () => panel.toggle(item)),
+    choice('remove', say('remove'), () => panel.remove(item)),
+  );
+  menu.ariaLabel = say('actions');
+  const close = () => menu.hidePopover();
+  menu.addEventListener('toggle', () => {
+    if (menu.matches(':popover-open')) return;
+    ui.scroll.removeEventListener('scroll', close);
+    menu.remove();
+    hide.ariaExpanded = 'false';
+  });
+  menu.addEventListener('keydown', (event) => {
+    const choices = /** @type {HTMLElement[]} */ ([...menu.querySelectorAll('button')]).filter((one) => one.checkVisibility());
+    const at = choices.findIndex((one) => one.matches(':focus'));
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
+    if (to !== undefined) choices.at(to % choices.length)?.focus();
+    else if (event.key === 'Tab') close();
+    // The keys of the panel have no effect in the menu.
+    event.stopPropagation();
+    if (to !== undefined || event.key === 'Tab') event.preventDefault();
+  });
+  panel.panel.append(menu);
+  menu.showPopover();
+  move(menu, hide);
+  ui.scroll.addEventListener('scroll', close);
   hide.ariaExpanded = 'true';
-  times[0].focus();
+  menu.querySelector('button')?.focus();
 };
 
 /** Shows the snoozed and archived notifications. Resolves to false if they cannot be loaded. @param {Panel} panel */
 export const renderHidden = async (panel) => {
+  panel.adopt(sheet, english);
   const { inbox, ui, text } = panel;
   const { say, locale } = text;
   /** @type {['snoozed' | 'archived', 'unsnooze' | 'unarchive'][]} */

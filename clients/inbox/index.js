@@ -6,7 +6,7 @@
 import { UNLOADED, place } from '../client/box.js';
 import { createInbox } from '../client/index.js';
 import { BELL, h, icon } from './dom.js';
-import { english } from './strings.js';
+import { bell } from './strings.js';
 import { css } from './style.js';
 
 /** Milliseconds between two messages to screen readers. */
@@ -33,9 +33,13 @@ export class TidingsInbox extends HTMLElement {
   #custom = {};
   /** @type {Text} */
   #text = {
-    strings: english,
+    strings: {},
+    english: { ...bell },
     locale: 'en',
-    say: (name, n = 0) => this.#text.strings[name].replace('{n}', n.toLocaleString(this.#text.locale)),
+    say: (name, n = 0) => {
+      const { strings, english, locale } = this.#text;
+      return (strings[name] ?? english[name] ?? '').replace('{n}', n.toLocaleString(locale));
+    },
   };
   /** Ids of the items at the last announcement; undefined before the first page. @type {Set<number> | undefined} */
   #announced;
@@ -170,7 +174,7 @@ export class TidingsInbox extends HTMLElement {
   async #translate() {
     const locale = (this.#text.locale = this.#findLocale());
     const language = locale.split('-')[0];
-    const known = language === 'en' ? english : ((await import('./locales.js')).locales[language] ?? english);
+    const known = language === 'en' ? {} : (await import('./locales.js')).locales[language];
     if (locale !== this.#text.locale) return;
     this.#text.strings = { ...known, ...this.#custom };
     const dir = /^(ar|fa|he|ur)$/.test(language) ? 'rtl' : 'ltr';

@@ -1,10 +1,11 @@
 // Content of the panel of <tidings-inbox>: tabs, list and keyboard.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { Block, Failure, Notification } from '../client/types.js' */
-/** @import { Host, Removal, Row, Shell, Text } from './types.js' */
+/** @import { Block, Category, Failure, Notification } from '../client/types.js' */
+/** @import { Host, Removal, Row, Shell, Strings, Text } from './types.js' */
 import { place } from '../client/box.js';
 import { BELL, h, icon } from './dom.js';
 import { css } from './panel-style.js';
+import { panel as english } from './strings.js';
 
 /** Milliseconds for which a deletion, archiving or snooze can be undone. */
 const UNDO = 5_000;
@@ -25,7 +26,7 @@ const ICONS = {
   close: 'M6 6l12 12M18 6L6 18',
   read: 'M5 12.5l4.5 4.5L19 7.5',
   unread: 'M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8',
-  hide: 'M12 8v4.5l3 1.5M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16',
+  hide: 'M5.5 12h.01M12 12h.01M18.5 12h.01',
   archive: 'M4 5h16v4H4zM5.5 9v10h13V9M10 13h4',
   remove: 'M5 7h14M10 7V4.5h4V7M7 7l1 12.5h8L17 7',
 };
@@ -49,6 +50,16 @@ const safeLink = (value) => {
   return ['http:', 'https:', 'mailto:'].includes(protocol) ? href : '';
 };
 
+/**
+ * Returns the name of a category. A category that a send created has its identifier as name, which this function shows as words.
+ * @param {Pick<Category, 'name' | 'identifier'>} category
+ */
+export const nameOf = ({ name, identifier }) => {
+  if (name !== identifier) return name;
+  const words = name.replace(/([a-z\d])([A-Z])/g, '$1 $2').replace(/[-_.:/\s]+/g, ' ').trim();
+  return words ? words[0].toUpperCase() + words.slice(1) : name;
+};
+
 /** @param {unknown} value */
 const text = (value) => (typeof value === 'string' ? value : '');
 
@@ -57,14 +68,15 @@ const createRow = (template) => {
   const [title, message] = ['title', 'message'].map((className) => h('span', { className, dir: 'auto' }));
   const open = h('a', { className: 'open' }, ...(template ? [template.content.cloneNode(true)] : [title, message]));
   const [meta, blocks, body, acts] = ['meta', 'blocks', 'body', 'acts'].map((className) => h('div', { className }));
-  const [toggle, hide, remove] = ['toggle', 'hide', 'remove'].map((name) =>
+  const [toggle, remove, hide] = ['toggle', 'remove', 'hide'].map((name) =>
     h('button', { type: 'button', className: `${name} icon` }),
   );
   const image = h('img', { className: 'image', alt: '', loading: 'lazy', hidden: true });
   hide.append(icon(ICONS.hide));
   remove.append(icon(ICONS.remove));
   body.append(open, ...(template ? [] : [meta]), blocks);
-  acts.append(toggle, hide, remove);
+  hide.ariaHasPopup = 'menu';
+  acts.append(toggle, remove, hide);
   const row = h('li', { className: 'item' }, image, body, acts);
   return { row, open, title, message, image, meta, body, blocks, toggle, hide, remove };
 };
@@ -105,10 +117,10 @@ export class Panel {
     this.panel = panel;
     this.status = status;
     this.text = text;
+    this.root = /** @type {ShadowRoot} */ (host.shadowRoot);
     this.relative = this.createRelative();
     this.ui = this.build();
-    this.root = /** @type {ShadowRoot} */ (host.shadowRoot);
-    this.root.adoptedStyleSheets.push(sheet);
+    this.adopt(sheet, english);
   }
 
   get inbox() {
@@ -120,6 +132,13 @@ export class Panel {
     const { removal, inbox } = this;
     const item = removal && inbox?.getSnapshot().items.find(({ id }) => id === removal.item.id);
     return Number(item?.clickedAt === null);
+  }
+
+  /** Adds the style and the strings of a file. @param {CSSStyleSheet} sheet @param {Partial<Strings>} english */
+  adopt(sheet, english) {
+    const { adoptedStyleSheets: sheets } = this.root;
+    if (!sheets.includes(sheet)) sheets.push(sheet);
+    Object.assign(this.text.english, english);
   }
 
   /** Starts to observe. */
@@ -209,7 +228,7 @@ export class Panel {
     this.panel.addEventListener('keydown', (event) => this.key(event));
     list.addEventListener('click', (event) => this.click(event));
     list.addEventListener('focusin', ({ target }) => this.reach(this.idOf(target)));
-    list.addEventListener('error', ({ target }) => target instanceof HTMLElement && (target.hidden = true), true);
+    list.addEventListener('error', (event) => this.hideImage(event), true);
     return {
       ...{ title, back, archive, settings, close, tabs, readAll, pill, list, more, nothing, empty, progress, retry, state },
       ...{ scroll, main, preferences, note, undo, undoButton, push },
@@ -261,6 +280,7 @@ export class Panel {
     ui.empty.textContent = say(this.tab === 'all' ? 'empty' : 'caughtUp');
     ui.progress.hidden = loaded;
     ui.progress.textContent = say(isFailed ? 'error' : 'loading');
+    ui.state.classList.toggle('loading', !loaded && !isFailed);
     ui.retry.hidden = !isFailed;
     ui.retry.textContent = say('retry');
 
@@ -322,7 +342,7 @@ export class Panel {
     for (const element of row.open.querySelectorAll('[data-text]')) {
       element.textContent = text(item[/** @type {'title'} */ (element.getAttribute('data-text'))]);
     }
-    row.meta.textContent = [this.age(item.createdAt), item.category?.name].filter(Boolean).join(' · ');
+    row.meta.textContent = [this.age(item.createdAt), item.category && nameOf(item.category)].filter(Boolean).join(' · ');
     row.meta.title = new Date(item.createdAt).toLocaleString(locale);
     const link = safeLink(item.url);
     if (link) row.open.href = link;
@@ -330,11 +350,11 @@ export class Panel {
     row.open.role = link ? 'link' : 'button';
     row.open.setAttribute('aria-description', item.clickedAt ? '' : say('unread'));
     const source = /^(https?:|\/|data:image\/)/.test(item.icon ?? '') ? item.icon : '';
-    row.image.hidden = !source;
+    row.image.hidden = !source || source === row.failed;
     if (source && row.image.getAttribute('src') !== source) row.image.src = source;
     label(row.toggle, say(item.clickedAt ? 'markUnread' : 'markRead'));
     row.toggle.replaceChildren(icon(item.clickedAt ? ICONS.unread : ICONS.read));
-    label(row.hide, say('hide'));
+    label(row.hide, say('actions'));
     row.hide.ariaExpanded ??= 'false';
     label(row.remove, say('remove'));
     const focused = [...row.blocks.children].findIndex((block) => block.matches(':focus'));
@@ -342,6 +362,14 @@ export class Panel {
     /** @type {HTMLElement | undefined} */ (row.blocks.children[focused])?.focus();
     row.blocks.hidden = !row.blocks.children.length;
     this.setReach(row, item.id === this.current);
+  }
+
+  /** Hides an icon that cannot be loaded, until the item has another one. @param {Event} event */
+  hideImage({ target }) {
+    const row = this.rows.get(this.idOf(target));
+    if (!row || row.image !== target) return;
+    row.failed = row.image.getAttribute('src');
+    row.image.hidden = true;
   }
 
   /** @param {Block} block @param {Notification} item @returns {HTMLElement[]} */

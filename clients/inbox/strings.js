@@ -1,12 +1,15 @@
-// English strings. `{n}` is replaced by a number.
+// English strings, by the file that uses them. `{n}` is replaced by a number.
 // SPDX-License-Identifier: Apache-2.0
 
-/** @typedef {typeof english} Strings */
-
-export const english = {
+/** Strings of the bell. */
+export const bell = {
   title: 'Notifications',
   unreadCount: '{n} unread',
   newCount: '{n} new',
+};
+
+/** Strings of the panel. */
+export const panel = {
   all: 'All',
   unread: 'Unread',
   readAll: 'Mark all as read',
@@ -24,20 +27,29 @@ export const english = {
   markUnread: 'Mark as unread',
   remove: 'Delete',
   removed: 'Notification deleted',
-  hide: 'Snooze or archive',
+  actions: 'More actions',
+  archive: 'Archive',
+  archived: 'Notification archived',
+  snoozed: 'Notification snoozed',
+  undo: 'Undo',
+};
+
+/** Strings of the menu of a notification, and of the archive. */
+export const hidden = {
+  snooze: 'Snooze until',
   hour: 'In an hour',
   tomorrow: 'Tomorrow',
   week: 'Next week',
   toArchive: 'Archive',
-  archive: 'Archive',
   snoozing: 'Snoozed',
   nothing: 'Nothing archived or snoozed',
-  archived: 'Notification archived',
-  snoozed: 'Notification snoozed',
   returns: 'Returns {time}',
   unhide: 'Move to inbox',
   more: 'Load more',
-  undo: 'Undo',
+};
+
+/** Strings of the settings, and of the opt-in for web push. */
+export const settings = {
   push: 'Get these when the tab is closed',
   on: 'Turn on',
   off: 'Turn off',
@@ -45,6 +57,10 @@ export const english = {
   subscribed: 'This browser shows notifications when the tab is closed',
   denied: 'Your browser blocks notifications. Allow them in the site settings, next to the address.',
   install: 'To get these on this device, tap Share, then Add to Home Screen.',
+  choose: 'Choose where each kind of notification reaches you.',
+  noChoice: 'There is nothing to choose yet',
+  everything: 'All categories',
+  locked: 'Always on',
   inApp: 'Inbox',
   email: 'Email',
   sms: 'SMS',

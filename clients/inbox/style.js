@@ -12,7 +12,6 @@ export const css = `
   --_on-accent: var(--tidings-on-accent, light-dark(#fff, #10131c));
   --_badge: var(--tidings-badge, #d3233f);
   --_radius: var(--tidings-radius, 12px);
-  color-scheme: light dark;
   display: inline-block;
   font: 400 14px/1.45 var(--tidings-font, system-ui, sans-serif);
 }
@@ -24,7 +23,7 @@ svg { display: block; width: 20px; height: 20px; fill: none; stroke: currentColo
 .bell { position: relative; display: grid; place-items: center; min-width: 40px; min-height: 40px; padding: 4px 8px; border-radius: 50%; }
 .bell svg { width: 22px; height: 22px; }
 .bell:hover { background: color-mix(in srgb, currentColor 10%, transparent); }
-.badge { position: absolute; inset-block-start: 1px; inset-inline-end: 0; min-width: 18px; padding: 0 5px; box-sizing: border-box; border-radius: 9px; background: var(--_badge); color: #fff; font-size: 11px; font-weight: 600; line-height: 18px; text-align: center; }
+.badge { position: absolute; inset-block-start: 2px; inset-inline-start: 21px; min-width: 16px; padding: 0 4px; box-sizing: border-box; border-radius: 8px; background: var(--_badge); color: #fff; font-size: 10px; font-weight: 650; line-height: 16px; text-align: center; }
 .panel { position: relative; display: flex; flex-direction: column; box-sizing: border-box; width: 100%; height: var(--tidings-height, 560px); margin: 0; padding: 0; overflow: hidden; color: var(--_text); background: var(--_bg); border: 1px solid var(--_line); border-radius: var(--_radius); outline: none; }
 .panel[popover] { position: fixed; inset: var(--_y, 0) auto auto var(--_x, 0); width: min(var(--tidings-width, 400px), 100vw - 16px); max-height: calc(100dvh - var(--_y, 0px) - 8px); box-shadow: 0 12px 40px #0003; }
 .panel[popover]:not(:popover-open) { display: none; }

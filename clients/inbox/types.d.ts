@@ -1,15 +1,18 @@
 // Types of the modules. Browsers never load this file.
 // SPDX-License-Identifier: Apache-2.0
 import type { Inbox, Notification } from '../client/types.js';
-import type { english } from './strings.js';
+import type { bell, hidden, panel, settings } from './strings.js';
 
-export type Strings = typeof english;
+export type Strings = typeof bell & typeof hidden & typeof panel & typeof settings;
 
 /** Language of the element. */
 export interface Text {
-    strings: Strings;
+    /** Strings of the language, and those that the page sets. */
+    strings: Partial<Strings>;
+    /** English strings of the files that have loaded. */
+    english: Partial<Strings>;
     locale: string;
-    /** Returns a string, with `{n}` replaced. */
+    /** Returns a string, with `{n}` replaced. It is empty for an unknown name. */
     say(name: keyof Strings, n?: number): string;
 }
 
@@ -37,6 +40,16 @@ export interface Removal {
     timer: number;
 }
 
+/** A category in the table of the settings. */
+export interface SwitchRow {
+    id: number;
+    name: string;
+    /** True if the channels are always on. */
+    isLocked: boolean;
+    channels: { channel: string; enabled: boolean }[];
+    set(channel: string, enabled: boolean): Promise<void>;
+}
+
 /** Elements of a notification. */
 export interface Row {
     row: HTMLElement;
@@ -51,6 +64,8 @@ export interface Row {
     hide: HTMLElement;
     remove: HTMLElement;
     item?: Notification;
+    /** Source of the icon that could not be loaded. */
+    failed?: string | null;
     /** Round of the panel in which the elements were updated. */
     round?: number;
 }

@@ -22,6 +22,11 @@ const AXE: &str = "Promise.all(document.querySelector('tidings-inbox').shadowRoo
     .then(() => axe.run())
     .then(({violations}) => violations.map(({id, nodes}) => [id, nodes[0].html, nodes[0].failureSummary].join(': ')))";
 
+/// Width of a window in pixels, and colour scheme of the system.
+pub(crate) type View = (u32, &'static str);
+/// The views in which pictures and axe check the inbox.
+pub(crate) const VIEWS: [View; 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
+
 /// A browser, and the address of the demo page.
 pub(crate) struct Browser {
     pub(crate) chromium: Chromium,
@@ -54,6 +59,7 @@ impl Browser {
         let session = self.chromium.attach(&target).await;
         let window = Window { target, session };
         self.call(&window, "Page.enable", json!({})).await;
+        self.call(&window, "Network.enable", json!({})).await;
         self.call(&window, "Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH})).await;
         let url = format!("{}/?user={user}", self.shop);
         self.call(&window, "Page.navigate", json!({"url": url})).await;
@@ -122,17 +128,22 @@ impl Browser {
         self.evaluate(window, &script).await
     }
 
+    /// Shows the page with a width in pixels, and with a colour scheme.
+    pub(crate) async fn look(&mut self, window: &Window, (width, scheme): View) {
+        let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
+        self.call(window, "Emulation.setDeviceMetricsOverride", size).await;
+        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        self.call(window, "Emulation.setEmulatedMedia", media).await;
+    }
+
     /// Checks the page with axe, light and dark, wide and narrow.
     pub(crate) async fn has_no_findings_of_axe(&mut self, window: &Window) {
         let axe = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../node/node_modules/axe-core/axe.min.js");
         let axe = std::fs::read_to_string(axe).expect("run `cargo xtask test --test browser` once");
         self.evaluate(window, &format!("{axe}; true")).await;
-        for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")] {
-            let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
-            self.call(window, "Emulation.setDeviceMetricsOverride", size).await;
-            let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
-            self.call(window, "Emulation.setEmulatedMedia", media).await;
-            assert_eq!(self.evaluate(window, AXE).await, json!([]), "{width} px, {scheme}");
+        for view in VIEWS {
+            self.look(window, view).await;
+            assert_eq!(self.evaluate(window, AXE).await, json!([]), "{view:?}");
         }
     }
 

@@ -22,3 +22,4 @@ mod react;
 mod running;
 mod send;
 mod service_worker;
+mod settings;

@@ -96,7 +96,7 @@ async fn archived_and_snoozed_notifications_leave_every_list_and_come_back() {
         .until_true(
             &ada,
             "the first time has the focus",
-            &format!("{menu}?.firstElementChild?.matches(':focus')"),
+            &format!("{menu}?.querySelector('button')?.matches(':focus')"),
         )
         .await;
     first.press(&ada, "Enter").await;

@@ -1,6 +1,7 @@
 //! `cargo xtask`: the project's own commands. They need only Rust on the machine, and find or install everything else.
 
 mod bench;
+mod bundles;
 mod clients;
 mod containers;
 mod crash;
@@ -45,6 +46,7 @@ use clap::{Parser, Subcommand};
   cargo xtask deploy-test         test what operators deploy
   cargo xtask nightly             run what is too slow for .ci/run
   cargo xtask figures             print figures about the code and its comments
+  cargo xtask bundles             minify the browser clients, after a change
   cargo xtask clients             build npm packages of the browser clients"
 )]
 struct Arguments {
@@ -64,6 +66,7 @@ enum Command {
     DeployTest(deploy::Arguments),
     Nightly(nightly::Arguments),
     Figures(figures::Arguments),
+    Bundles(bundles::Arguments),
     Clients(clients::Arguments),
 }
 
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::DeployTest(arguments) => deploy::run(&arguments),
         Command::Nightly(arguments) => nightly::run(&arguments),
         Command::Figures(arguments) => figures::run(&arguments),
+        Command::Bundles(arguments) => bundles::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
     };
     done.unwrap_or_else(|error| {

@@ -12,12 +12,12 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
-/// A file with its compressed form.
+/// A file with its compressed forms.
 pub struct File {
     media: HeaderValue,
     plain: Form,
-    /// The file in gzip; None if that is not smaller.
-    gzip: Option<Form>,
+    /// Compressed forms by their content coding, the preferred one first. Forms that are not smaller are left out.
+    coded: Vec<(&'static str, Form)>,
 }
 
 struct Form {
@@ -29,7 +29,7 @@ impl File {
     /// Compresses a file of the media type `media`.
     pub fn new(media: &'static str, bytes: impl Into<Bytes>) -> io::Result<File> {
         let bytes = bytes.into();
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&bytes)?;
         Ok(File::of(HeaderValue::from_static(media), bytes, encoder.finish()?.into()))
     }
@@ -51,16 +51,28 @@ impl File {
     fn of(media: HeaderValue, plain: Bytes, gzip: Bytes) -> File {
         let digest = credentials::secrets::sha256(&plain);
         let name: String = digest[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-        let is_smaller = gzip.len() < plain.len();
-        let gzip = Form { bytes: gzip, tag: EntityTag::new_strong(format!("{name}-gzip")) };
         let plain = Form { bytes: plain, tag: EntityTag::new_strong(name) };
-        File { media, plain, gzip: is_smaller.then_some(gzip) }
+        File { media, plain, coded: Vec::new() }.with_form("gzip", gzip)
+    }
+
+    /// Adds the Brotli form of the file, which callers that accept it get instead of gzip.
+    #[must_use]
+    pub fn with_brotli(self, brotli: &'static [u8]) -> File {
+        self.with_form("br", Bytes::from_static(brotli))
+    }
+
+    fn with_form(mut self, coding: &'static str, bytes: Bytes) -> File {
+        if bytes.len() < self.plain.bytes.len() {
+            let tag = EntityTag::new_strong(format!("{}-{coding}", self.plain.tag.tag()));
+            self.coded.insert(0, (coding, Form { bytes, tag }));
+        }
+        self
     }
 
     /// Answers with the file in a form that the caller accepts, or with a 304 if the caller already has this form.
     pub fn answer(&self, request: &HttpRequest, headers: &[(HeaderName, &'static str)]) -> HttpResponse {
-        let gzip = self.gzip.as_ref().filter(|_| accepts_gzip(request));
-        let form = gzip.unwrap_or(&self.plain);
+        let coded = self.coded.iter().find(|(coding, _)| accepts(request, coding));
+        let form = coded.map_or(&self.plain, |(_, form)| form);
         let is_known = match request.get_header::<IfNoneMatch>() {
             Some(IfNoneMatch::Any) => true,
             Some(IfNoneMatch::Items(tags)) => tags.iter().any(|known| known.weak_eq(&form.tag)),
@@ -74,8 +86,8 @@ impl File {
         if is_known {
             return response.finish();
         }
-        if gzip.is_some() {
-            response.insert_header((CONTENT_ENCODING, "gzip"));
+        if let Some((coding, _)) = coded {
+            response.insert_header((CONTENT_ENCODING, *coding));
         }
         response.insert_header((CONTENT_TYPE, self.media.clone())).body(form.bytes.clone())
     }
@@ -85,14 +97,14 @@ fn media_type(text: &str) -> io::Result<HeaderValue> {
     HeaderValue::from_str(text).map_err(io::Error::other)
 }
 
-/// Returns true if `Accept-Encoding` names gzip with a weight other than 0 (RFC 9110, section 12.5.3).
-fn accepts_gzip(request: &HttpRequest) -> bool {
+/// Returns true if `Accept-Encoding` names the coding with a weight other than 0 (RFC 9110, section 12.5.3).
+fn accepts(request: &HttpRequest, coding: &str) -> bool {
     let values = request.headers().get_all(ACCEPT_ENCODING).filter_map(|value| value.to_str().ok());
-    values.flat_map(|value| value.split(',')).any(|coding| {
-        let mut parts = coding.split(';').map(str::trim);
-        let is_gzip = parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip"));
+    values.flat_map(|value| value.split(',')).any(|accepted| {
+        let mut parts = accepted.split(';').map(str::trim);
+        let is_named = parts.next().is_some_and(|name| name.eq_ignore_ascii_case(coding));
         let weight =
             parts.filter_map(|part| part.split_once('=')).find(|(name, _)| name.eq_ignore_ascii_case("q"));
-        is_gzip && !weight.is_some_and(|(_, weight)| weight.parse() == Ok(0.0))
+        is_named && !weight.is_some_and(|(_, weight)| weight.parse() == Ok(0.0))
     })
 }

@@ -21,10 +21,15 @@ const SHORT: &str = "public, max-age=300";
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 macro_rules! files {
-    ($($path:literal),+ $(,)?) => {
+    ($($path:literal),+ $(,)?; minified: $($minified:literal),+ $(,)?) => {
         /// All files, by their path below `clients`.
-        const FILES: &[(&str, &str)] =
-            &[$(($path, include_str!(concat!("../../../clients/", $path)))),+];
+        const FILES: &[(&str, &str)] = &[
+            $(($path, include_str!(concat!("../../../clients/", $path))),)+
+            $(($minified, include_str!(concat!("../../../clients/", $minified))),)+
+        ];
+        /// Brotli forms of the minified files. `clients/bundle.mjs` writes both.
+        const BROTLI: &[(&str, &[u8])] =
+            &[$(($minified, include_bytes!(concat!("../../../clients/", $minified, ".br")))),+];
     };
 }
 
@@ -50,7 +55,16 @@ files![
     "inbox/style.js",
     "inbox/types.d.ts",
     "react/index.js",
-    "web-push/service-worker.js",
+    "web-push/service-worker.js";
+    minified:
+    "min/client.js",
+    "min/hidden.js",
+    "min/inbox.js",
+    "min/locales.js",
+    "min/panel.js",
+    "min/preferences.js",
+    "min/push.js",
+    "min/settings.js",
 ];
 
 /// Gets a file of the browser clients.
@@ -60,7 +74,7 @@ files![
     operation_id = "getClientFile",
     tag = "operation",
     params(
-        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`."),
+        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`; or `min`, the minified files of the first two."),
         ("file" = String, Path, description = "The file's name."),
     ),
     responses(
@@ -88,7 +102,7 @@ pub(crate) async fn newest(
     tag = "operation",
     params(
         ("version" = String, Path, description = "The release of the gateway, such as `0.5.0`."),
-        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`."),
+        ("folder" = String, Path, description = "The client: `client`, `inbox`, `react` or `web-push`; or `min`, the minified files of the first two."),
         ("file" = String, Path, description = "The file's name."),
     ),
     responses(
@@ -111,7 +125,11 @@ pub(crate) async fn versioned(
 
 /// All files by path, compressed when the first one is requested. Contains the error if a file cannot be compressed.
 static READY: LazyLock<io::Result<Vec<(&'static str, File)>>> = LazyLock::new(|| {
-    let file = |&(path, text): &(&'static str, &'static str)| Ok((path, File::new(MEDIA, text)?));
+    let file = |&(path, text): &(&'static str, &'static str)| {
+        let file = File::new(MEDIA, text)?;
+        let brotli = BROTLI.iter().find(|(minified, _)| *minified == path);
+        Ok((path, if let Some((_, brotli)) = brotli { file.with_brotli(brotli) } else { file }))
+    };
     FILES.iter().map(file).collect()
 });
 
