@@ -10,17 +10,19 @@ const find = (id, type) => {
 
 const user = new URLSearchParams(location.search).get('user') || 'ada';
 const other = user === 'grace' ? 'ada' : 'grace';
-const [form, result, second] = [
+const [form, result, toast, second] = [
   find('send', HTMLFormElement),
   find('result', HTMLOutputElement),
+  find('toast', HTMLOutputElement),
   find('second', HTMLAnchorElement),
 ];
 
 /**
- * Sends a notification. Shows the result below the form.
- * @param {{ user: string, title: string, message: string, url?: string }} notification
+ * Sends a notification, and shows the result.
+ * @param {{ user: string, title: string, message: string, category: string, url?: string }} notification
+ * @param {HTMLOutputElement} result
  */
-const send = async (notification) => {
+const send = async (notification, result) => {
   result.value = 'Sending…';
   try {
     const response = await fetch('./send', {
@@ -30,7 +32,7 @@ const send = async (notification) => {
     });
     const answer = await response.json().catch(() => ({}));
     result.value = response.ok
-      ? `Accepted for ${notification.user}`
+      ? `Sent to ${notification.user}. See the bell.`
       : [answer.message ?? `Error ${response.status}`].flat().join('; ');
   } catch {
     result.value = 'The demo backend cannot be reached';
@@ -48,12 +50,18 @@ form.addEventListener('submit', (event) => {
   const [to, title, message, url] = ['user', 'title', 'message', 'url'].map((name) =>
     String(fields.get(name) ?? '').trim(),
   );
-  void send({ user: to, title, message, ...(url && { url }) });
+  void send({ user: to, title, message, category: 'messages', ...(url && { url }) }, result);
 });
 
+let hiding = setTimeout(() => {});
 for (const button of document.querySelectorAll('button[data-title]')) {
   const { title = '', message = '' } = /** @type {HTMLElement} */ (button).dataset;
-  button.addEventListener('click', () => send({ user, title, message }));
+  button.addEventListener('click', async () => {
+    clearTimeout(hiding);
+    await send({ user, title, message, category: 'orders' }, toast);
+    clearTimeout(hiding);
+    hiding = setTimeout(() => (toast.value = ''), 4_000);
+  });
 }
 
 const { url, apiKey } = await (await fetch('./settings.json')).json();

@@ -8,6 +8,7 @@ import { hidden as english } from './strings.js';
 
 const css = `
 .menu { position: fixed; inset: var(--_y) auto auto var(--_x); box-sizing: border-box; width: max-content; min-width: 208px; max-width: calc(100vw - 16px); margin: 0; padding: 5px; overflow: auto; color: var(--_text); background: var(--_bg); border: 1px solid var(--_line); border-radius: 10px; box-shadow: 0 8px 28px #0003; }
+h3 { margin: 0; padding: 10px 20px 4px; color: var(--_muted); font-size: 12px; font-weight: 600; }
 .heading { padding: 6px 10px 4px; color: var(--_muted); font-size: 12px; }
 .menu button { display: flex; align-items: center; gap: 20px; justify-content: space-between; width: 100%; min-height: 34px; padding: 6px 10px; border-radius: 6px; }
 .menu button:is(:hover, :focus) { background: var(--_hover); }
@@ -57,7 +58,7 @@ const move = (menu, button) => {
 };
 
 /** Opens the menu of an item, or closes it. @param {Panel} panel @param {Notification} item @param {Row} row */
-export const openMenu = (panel, item, { hide }) => {
+export const openMenu = (panel, item, { row, hide }) => {
   panel.adopt(sheet, english);
   const { inbox, ui, text } = panel;
   const { say, locale } = text;
@@ -89,9 +90,19 @@ export const openMenu = (panel, item, { hide }) => {
   );
   menu.ariaLabel = say('actions');
   const close = () => menu.hidePopover();
+  const follow = () => {
+    // The event of an earlier scroll may arrive late.
+    if (hide.getBoundingClientRect().top !== top) close();
+  };
+  const { activeElement } = panel.root;
+  const from = row.contains(activeElement) ? /** @type {HTMLElement} */ (activeElement) : hide;
+  menu.addEventListener('beforetoggle', () => {
+    // The browser returns the focus only when the outermost popover closes.
+    if (menu.matches(':focus-within')) from.focus();
+  });
   menu.addEventListener('toggle', () => {
     if (menu.matches(':popover-open')) return;
-    ui.scroll.removeEventListener('scroll', close);
+    ui.scroll.removeEventListener('scroll', follow);
     menu.remove();
     hide.ariaExpanded = 'false';
   });
@@ -108,7 +119,8 @@ export const openMenu = (panel, item, { hide }) => {
   panel.panel.append(menu);
   menu.showPopover();
   move(menu, hide);
-  ui.scroll.addEventListener('scroll', close);
+  const { top } = hide.getBoundingClientRect();
+  ui.scroll.addEventListener('scroll', follow);
   hide.ariaExpanded = 'true';
   menu.querySelector('button')?.focus();
 };
@@ -157,8 +169,9 @@ export const renderHidden = async (panel) => {
     }
   };
   const lists = places.map(([place, undo], number) => {
+    const heading = h('h3', {}, say(place === 'snoozed' ? 'snoozing' : 'archive'));
     const list = h('ul', { className: 'items' });
-    list.ariaLabel = say(place === 'snoozed' ? 'snoozing' : 'archive');
+    list.ariaLabel = heading.textContent;
     let page = pages[number];
     add(undo, list, page);
     const more = h('button', { type: 'button', className: 'more-hidden' }, say('more'));
@@ -179,11 +192,12 @@ export const renderHidden = async (panel) => {
       isLoading = false;
       more.hidden = !page.cursor;
     };
-    return [list, more];
+    return [heading, list, more];
   });
   const empty = h('p', { className: 'state' }, say('nothing'));
   const showEmpty = () => {
     empty.hidden = ui.preferences.querySelector('li') !== null;
+    for (const [heading, list] of lists) heading.hidden = !list.childElementCount;
   };
   ui.preferences.replaceChildren(...lists.flat(), empty);
   showEmpty();

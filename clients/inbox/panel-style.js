@@ -26,28 +26,28 @@ a.open { display: block; color: inherit; text-decoration: none; border-radius: 4
 a.open::after { content: ''; position: absolute; inset: 0; }
 a.open:focus-visible { outline: none; }
 a.open:focus-visible::after { outline: 2px solid var(--_accent); outline-offset: -3px; border-radius: 8px; }
-.title { display: block; font-weight: 500; }
+.title { display: block; font-weight: 500; text-align: match-parent; }
 li[data-unread] .title { font-weight: 650; }
-.message { display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; margin-top: 1px; color: var(--_muted); font-size: 13.5px; white-space: pre-line; }
-.meta { margin-top: 4px; font-size: 12px; line-height: 16px; color: var(--_muted); overflow-wrap: anywhere; }
+.message { display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; margin-top: 1px; color: var(--_muted); font-size: 13.5px; white-space: pre-line; text-align: match-parent; }
+.meta { margin-top: 4px; font-size: 12px; line-height: 16px; color: var(--_muted); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .acts { position: absolute; inset-block-start: 8px; inset-inline-end: 12px; display: flex; gap: 1px; padding: 1px; opacity: 0; background: var(--_bg); border: 1px solid var(--_line); border-radius: 9px; box-shadow: 0 1px 4px #0001; }
 li:hover .acts, li:focus-within .acts, .acts:has([aria-expanded=true]) { opacity: 1; }
 .acts svg { width: 17px; height: 17px; }
 .hide path { stroke-width: 2.6; }
-.blocks { position: relative; z-index: 1; display: flex; flex-wrap: wrap; align-items: center; gap: 8px; margin-top: 8px; width: fit-content; }
+.blocks { position: relative; z-index: 1; display: flex; flex-wrap: wrap; align-items: center; gap: 8px; margin-top: 8px; width: fit-content; max-width: 100%; }
 .blocks p { flex-basis: 100%; margin: 0; color: var(--_muted); font-size: 13.5px; }
-.blocks button, .blocks a { box-sizing: border-box; min-height: 32px; padding: 4px 12px; border: 1px solid var(--_line); background: var(--_bg); font-size: 13px; font-weight: 500; line-height: 22px; text-decoration: none; }
+.blocks :is(button, a) { box-sizing: border-box; max-width: 100%; overflow-wrap: anywhere; min-height: 32px; padding: 4px 12px; border: 1px solid var(--_line); background: var(--_bg); font-size: 13px; font-weight: 500; line-height: 22px; text-decoration: none; }
 .blocks :is(button, a):hover { border-color: var(--_accent); }
 .blocks [aria-pressed=true] { color: var(--_on-accent); background: var(--_accent); border-color: var(--_accent); }
 .pill { position: absolute; z-index: 2; inset-block-start: 8px; inset-inline: 0; margin: auto; width: fit-content; padding: 4px 14px; border-radius: 16px; box-shadow: 0 3px 12px #0004; font-weight: 500; }
 .pill, .solid { color: var(--_on-accent); background: var(--_accent); }
 .list { position: relative; display: flex; flex-direction: column; flex: 1; min-height: 0; }
-.state { padding: 72px 32px; text-align: center; color: var(--_muted); }
+.state { padding: 88px 32px; text-align: center; color: var(--_muted); }
 .state p { margin: 0 0 16px; }
 .state svg { width: 40px; height: 40px; margin: 0 auto 12px; stroke-width: 1.2; }
 .state button { padding-inline: 14px; min-height: 34px; text-align: center; font-weight: 500; }
 .loading { padding: 0 20px; }
-.loading p { height: 216px; margin: 0; color: transparent; --_bone: var(--_hover); background: linear-gradient(#0000 16px, var(--_bone) 16px 27px, #0000 27px) 0 0 / 55% 72px repeat-y, linear-gradient(#0000 37px, var(--_bone) 37px 47px, #0000 47px) 0 0 / 90% 72px repeat-y; user-select: none; }
+.loading p { height: 216px; margin: 0; color: transparent; background: linear-gradient(#0000 16px, var(--_line) 16px 27px, #0000 27px) 0 0 / 55% 72px repeat-y, linear-gradient(#0000 37px, var(--_line) 37px 47px, #0000 47px) 0 0 / 90% 72px repeat-y; user-select: none; }
 .loading:dir(rtl) { scale: -1 1; }
 .line { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 6px; padding-block: 10px; padding-inline: 20px 12px; border-top: 1px solid var(--_line); font-size: 13px; color: var(--_muted); }
 .line > span { flex: 1 1 55%; }
@@ -58,7 +58,7 @@ li:hover .acts, li:focus-within .acts, .acts:has([aria-expanded=true]) { opacity
 .undo :focus-visible { outline-color: var(--_bg); }
 .more { height: 300px; margin-top: -300px; visibility: hidden; pointer-events: none; }
 @media (hover: none) {
-  li { padding-inline-end: 60px; }
+  li:has(.acts) { padding-inline-end: 60px; }
   .acts { inset-block-start: 4px; inset-inline-end: 8px; opacity: 1; background: none; border: 0; box-shadow: none; }
   .acts :is(.toggle, .remove) { display: none; }
   .acts .hide { min-width: 44px; min-height: 44px; padding: 13px; }

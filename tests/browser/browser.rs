@@ -128,10 +128,15 @@ impl Browser {
         self.evaluate(window, &script).await
     }
 
-    /// Shows the page with a width in pixels, and with a colour scheme.
+    /// Shows the page with a width in pixels, and with a colour scheme. From the first narrow one on, the window has a
+    /// touch screen instead of a mouse.
     pub(crate) async fn look(&mut self, window: &Window, (width, scheme): View) {
         let size = json!({"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": false});
         self.call(window, "Emulation.setDeviceMetricsOverride", size).await;
+        if width < 500 {
+            // Turning this off again would not bring back the mouse.
+            self.call(window, "Emulation.setTouchEmulationEnabled", json!({"enabled": true})).await;
+        }
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call(window, "Emulation.setEmulatedMedia", media).await;
     }

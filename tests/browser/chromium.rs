@@ -13,7 +13,7 @@ use tokio::time::timeout;
 const LIMIT: Duration = Duration::from_secs(30);
 /// Shell script that starts Chromium, which reads commands from descriptor 3 and writes answers to descriptor 4.
 const PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 0</dev/null 1>&2"#;
-const ARGUMENTS: [&str; 10] = [
+const ARGUMENTS: [&str; 11] = [
     "--headless",
     // If the user is root, Chromium starts only without its sandbox. This is safe here, because it loads only pages of this test.
     "--no-sandbox",
@@ -24,6 +24,8 @@ const ARGUMENTS: [&str; 10] = [
     "--no-default-browser-check",
     "--disable-background-networking",
     "--disable-component-update",
+    // A mouse, which the machine of a test may lack: pages show on hover what they would otherwise always show.
+    "--blink-settings=availableHoverTypes=2,primaryHoverType=2,availablePointerTypes=4,primaryPointerType=4",
     // Restricts Chromium to this machine.
     "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
 ];

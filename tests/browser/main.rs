@@ -13,6 +13,7 @@ mod clients;
 mod descendants;
 mod headless;
 mod inbox;
+mod looks;
 mod page;
 mod panel;
 mod quiet;

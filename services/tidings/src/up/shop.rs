@@ -16,9 +16,10 @@ use tokio::sync::mpsc;
 
 const WAITING: usize = 64;
 const SENT_WITHIN: Duration = Duration::from_secs(10);
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
     ("/", "text/html; charset=utf-8", include_str!("../../../../clients/demo/index.html")),
     ("/shop.js", "text/javascript; charset=utf-8", include_str!("../../../../clients/demo/shop.js")),
+    ("/icon.svg", "image/svg+xml", include_str!("../../../../clients/demo/icon.svg")),
     ("/shop.css", "text/css; charset=utf-8", include_str!("../../../../clients/demo/shop.css")),
 ];
 
@@ -36,6 +37,7 @@ struct Order {
     title: String,
     message: Option<String>,
     url: Option<String>,
+    category: Option<String>,
 }
 
 struct Shop {
@@ -122,10 +124,13 @@ async fn send_all(
 
 async fn send(client: &Client, settings: &ShopSettings, order: &Order) -> reqwest::Result<()> {
     let ShopSettings { api, api_key, api_secret, prefix } = settings;
-    let body: Value = json!({
+    let mut body: Value = json!({
         "notification": {"title": order.title, "message": order.message, "url": order.url},
         "sendTo": {"recipients": [{"identifier": order.user}]},
     });
+    if let Some(category) = &order.category {
+        body["category"] = json!(category);
+    }
     let call = client
         .post(format!("{api}/v3/notifications"))
         .header(format!("{prefix}-API-KEY"), api_key)
