@@ -26,9 +26,9 @@ a.open { display: block; color: inherit; text-decoration: none; border-radius: 4
 a.open::after { content: ''; position: absolute; inset: 0; }
 a.open:focus-visible { outline: none; }
 a.open:focus-visible::after { outline: 2px solid var(--_accent); outline-offset: -3px; border-radius: 8px; }
-.title { display: block; font-weight: 500; text-align: match-parent; }
+.title { display: block; font-weight: 500; text-align: -webkit-match-parent; text-align: match-parent; }
 li[data-unread] .title { font-weight: 650; }
-.message { display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; margin-top: 1px; color: var(--_muted); font-size: 13.5px; white-space: pre-line; text-align: match-parent; }
+.message { display: -webkit-box; -webkit-line-clamp: 3; -webkit-box-orient: vertical; overflow: hidden; margin-top: 1px; color: var(--_muted); font-size: 13.5px; white-space: pre-line; text-align: -webkit-match-parent; text-align: match-parent; }
 .meta { margin-top: 4px; font-size: 12px; line-height: 16px; color: var(--_muted); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .acts { position: absolute; inset-block-start: 8px; inset-inline-end: 12px; display: flex; gap: 1px; padding: 1px; opacity: 0; background: var(--_bg); border: 1px solid var(--_line); border-radius: 9px; box-shadow: 0 1px 4px #0001; }
 li:hover .acts, li:focus-within .acts, .acts:has([aria-expanded=true]) { opacity: 1; }
@@ -47,7 +47,7 @@ li:hover .acts, li:focus-within .acts, .acts:has([aria-expanded=true]) { opacity
 .state svg { width: 40px; height: 40px; margin: 0 auto 12px; stroke-width: 1.2; }
 .state button { padding-inline: 14px; min-height: 34px; text-align: center; font-weight: 500; }
 .loading { padding: 0 20px; }
-.loading p { height: 216px; margin: 0; color: transparent; background: linear-gradient(#0000 16px, var(--_line) 16px 27px, #0000 27px) 0 0 / 55% 72px repeat-y, linear-gradient(#0000 37px, var(--_line) 37px 47px, #0000 47px) 0 0 / 90% 72px repeat-y; user-select: none; }
+.loading p { height: 216px; margin: 0; font-size: 0; background: linear-gradient(#0000 16px, var(--_line) 16px 27px, #0000 27px) 0 0 / 55% 72px repeat-y, linear-gradient(#0000 37px, var(--_line) 37px 47px, #0000 47px) 0 0 / 90% 72px repeat-y; }
 .loading:dir(rtl) { scale: -1 1; }
 .line { display: flex; flex-wrap: wrap; align-items: center; gap: 4px 6px; padding-block: 10px; padding-inline: 20px 12px; border-top: 1px solid var(--_line); font-size: 13px; color: var(--_muted); }
 .line > span { flex: 1 1 55%; }

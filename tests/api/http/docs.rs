@@ -85,6 +85,23 @@ async fn the_browser_clients_are_served_with_and_without_a_release() {
     }
 }
 
+#[tokio::test]
+async fn the_minified_clients_are_served_in_the_smallest_form_that_the_caller_accepts() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let mut tags = std::collections::BTreeSet::new();
+    let forms = [("gzip, br", Some("br")), ("gzip, br;q=0", Some("gzip")), ("identity", None)];
+    for (accepted, coding) in forms {
+        let file = service.call("GET /clients/min/inbox.js").header("Accept-Encoding", accepted).send().await;
+        assert_eq!((file.status, file.header("content-encoding")), (200, coding), "{accepted}");
+        assert_eq!(file.header("vary"), Some("accept-encoding"));
+        let tag = file.header("etag").unwrap().to_owned();
+        let again = service.call("GET /clients/min/inbox.js").header("Accept-Encoding", accepted);
+        assert_eq!(again.header("If-None-Match", &tag).send().await.is(304), Value::Null);
+        tags.insert(tag);
+    }
+    assert_eq!(tags.len(), forms.len(), "each form has its tag");
+}
+
 /// Finds the row of `docs/limits.md` that begins with this text, and returns its second column.
 fn listed(row: &str) -> String {
     let page = include_str!("../../../docs/limits.md");
