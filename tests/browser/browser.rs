@@ -51,13 +51,18 @@ impl Browser {
         Browser { chromium: Chromium::start().await, shop: running.dev("shop").to_owned() }
     }
 
-    /// Opens the shop as a user, and waits until the inbox is live.
-    pub(crate) async fn open(&mut self, user: &str) -> Window {
+    /// Opens an empty page.
+    pub(crate) async fn open_blank(&mut self) -> Window {
         let blank = json!({"url": "about:blank"});
         let target = self.chromium.call("Target.createTarget", blank, None).await["targetId"].clone();
         let target = target.as_str().unwrap().to_owned();
         let session = self.chromium.attach(&target).await;
-        let window = Window { target, session };
+        Window { target, session }
+    }
+
+    /// Opens the shop as a user, and waits until the inbox is live.
+    pub(crate) async fn open(&mut self, user: &str) -> Window {
+        let window = self.open_blank().await;
         self.call(&window, "Page.enable", json!({})).await;
         self.call(&window, "Network.enable", json!({})).await;
         self.call(&window, "Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH})).await;
@@ -143,13 +148,17 @@ impl Browser {
 
     /// Checks the page with axe, light and dark, wide and narrow.
     pub(crate) async fn has_no_findings_of_axe(&mut self, window: &Window) {
-        let axe = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../node/node_modules/axe-core/axe.min.js");
-        let axe = std::fs::read_to_string(axe).expect("run `cargo xtask test --test browser` once");
-        self.evaluate(window, &format!("{axe}; true")).await;
+        self.load_axe(window).await;
         for view in VIEWS {
             self.look(window, view).await;
             assert_eq!(self.evaluate(window, AXE).await, json!([]), "{view:?}");
         }
+    }
+
+    pub(crate) async fn load_axe(&mut self, window: &Window) {
+        let axe = Path::new(env!("CARGO_TARGET_TMPDIR")).join("../node/node_modules/axe-core/axe.min.js");
+        let axe = std::fs::read_to_string(axe).expect("run `cargo xtask test --test browser` once");
+        self.evaluate(window, &format!("{axe}; true")).await;
     }
 
     pub(crate) async fn press(&mut self, window: &Window, key: &str) {

@@ -1,4 +1,4 @@
-//! The browser clients in Chromium: the service worker of `clients/web-push`, and the inbox of `clients/inbox`.
+//! The browser clients in Chromium: the service worker of `clients/web-push`, and the inbox of `clients/inbox`. Also emails.
 //!
 //! Chromium receives messages only from the push service of its vendor, and cannot be made to use the stand-in. So the stand-in
 //! receives and decrypts the message, and the test passes it to Chromium over the DevTools protocol, as if it had arrived by
@@ -11,6 +11,7 @@ mod clients;
 #[path = "../e2e/descendants.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod descendants;
+mod email;
 mod headless;
 mod inbox;
 mod looks;

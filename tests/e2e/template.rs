@@ -1,7 +1,7 @@
 //! `tidings template`: each put adds a version, versions can be read back, and a template that cannot be rendered is refused.
 
 use domain::send::TemplateRef;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::installation::Installation;
 
@@ -138,6 +138,41 @@ async fn a_preview_shows_each_channel_as_the_app_renders_it() {
     assert_eq!(shown["channels"]["inApp"]["title"], "Hi secret<Ada>");
     let wrong = installation.run_with_input(&["template", "preview", "shop", "hi", "--data", "-"], "[1]");
     assert!(wrong.code == 2 && wrong.errors.contains("must be a JSON object"), "{wrong:?}");
+}
+
+#[tokio::test]
+async fn the_layout_of_an_app_is_shown_as_a_send_without_a_template_uses_it() {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let set = |settings: &[&str]| installation.run(&[&["app", "set", "shop"], settings].concat());
+    let missing = set(&["brand-name=Harbor", "email-layout=frame"]);
+    assert!(missing.code == 2 && missing.errors.contains("tidings template put"), "{missing:?}");
+    let put = |channels: Value| {
+        let document = json!({"identifier": "frame", "channels": channels});
+        installation.run_with_input(&["template", "put", "shop"], &document.to_string())
+    };
+    assert_eq!(put(json!({"sms": {"text": "Hi"}})).code, 0);
+    let without_email = set(&["email-layout=frame"]);
+    assert!(
+        without_email.code == 2 && without_email.errors.contains("without an email"),
+        "{without_email:?}"
+    );
+    let html = "<b>{{ app.brand.name }}</b><h1>{{ title }}</h1>{{ message }}<a href='{{ url }}'>Open</a><a href='{{ unsubscribe }}'>Stop</a>";
+    assert_eq!(put(json!({"email": {"subject": "{{ title }}", "html": html}})).code, 0);
+    assert_eq!(set(&["brand-name=Harbor & Co", "email-layout=frame"]).code, 0);
+    let data = json!({"title": "Shipped", "message": "<i>On its way</i>", "url": "https://a.example/7"});
+    let preview = ["template", "preview", "shop", "frame", "--data", "-", "--json"];
+    let shown = installation.run_with_input(&preview, &data.to_string()).json();
+    assert_eq!(shown["channels"]["email"]["subject"], "Shipped");
+    let html = shown["channels"]["email"]["html"].as_str().unwrap();
+    for part in [
+        "<b>Harbor &amp; Co</b><h1>Shipped</h1>",
+        "&lt;i&gt;On its way",
+        "a.example",
+        "'https://unsubscribe.invalid/'",
+    ] {
+        assert!(html.contains(part), "{part}: {html}");
+    }
 }
 
 #[tokio::test]

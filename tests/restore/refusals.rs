@@ -38,6 +38,8 @@ const OF_BEFORE: &str =
     DROP TABLE topic_subscription, deleted_topic, topic;
     ALTER TABLE app DROP COLUMN max_topics, DROP COLUMN max_subscriptions, DROP COLUMN realtime_connections;
     ALTER TABLE app DROP COLUMN max_send_megabytes, DROP COLUMN max_file_megabytes;
+    ALTER TABLE app DROP COLUMN brand_name, DROP COLUMN brand_logo, DROP COLUMN brand_color, DROP COLUMN brand_address,
+      DROP COLUMN email_button, DROP COLUMN email_unsubscribe, DROP COLUMN email_layout;
     ALTER TABLE installation DROP COLUMN log_store;
     ALTER TABLE checkpoint DROP COLUMN started_at;
     DROP TABLE app_bytes;
@@ -60,7 +62,7 @@ const OF_BEFORE: &str =
     ALTER TABLE message_failure DROP COLUMN unended;
     ALTER TABLE app_user DROP COLUMN unproven;
     ALTER TABLE web_push_subscription DROP COLUMN proven;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 64)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

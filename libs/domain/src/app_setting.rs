@@ -9,8 +9,9 @@ use std::num::NonZeroU32;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+use crate::email_layout::{Brand, Color};
 use crate::{Problem, TemplateProfile, TokenSubject};
-use kind::{Guard, Kind, Number, Origins, Switch, Unit, Word};
+use kind::{Accent, Guard, ImageUrl, Kind, Number, Origins, Switch, Template, Text, Unit, Word};
 
 pub const DEFAULT_USERS: u32 = 1_000_000;
 pub const DEFAULT_CATEGORIES: u32 = 1_000;
@@ -26,6 +27,10 @@ const HELP_INDENT: &str = "                             ";
 /// Rate per second. The default comes from the configuration.
 const RATE: Number = Number { most: 1_000_000, unit: Unit::Count, default: None };
 const DAYS: Number = Number { most: 3_650, unit: Unit::Days, default: None };
+
+const NAME: Text = Text { longest: 64, unset: "default" };
+const BUTTON: Text = Text { longest: 40, unset: "default" };
+const ADDRESS: Text = Text { longest: 200, unset: "none" };
 
 const fn quota(default: Option<u32>) -> Number {
     Number { most: 1_000_000_000, unit: Unit::Count, default }
@@ -156,7 +161,41 @@ app_settings! {
     KeepSends(keep_sends: Option<NonZeroU32>) = "keep-sends", DAYS,
         "days for which sends and their deliveries are kept, if that is shorter than [sends] keep;\n\
          in any case a day longer than [streams] retention and [delivery] receipt_wait";
+    /// Name that recipients see; None for the name of the app.
+    BrandName(brand_name: Option<String>) = "brand-name", NAME,
+        "the name in emails without a template; by default the name of the app";
+    BrandLogo(brand_logo: Option<String>) = "brand-logo", ImageUrl,
+        "PNG or JPEG image at the top of these emails, shown 32 pixels high; by default the name\n\
+         and its initial";
+    BrandColor(brand_color: Option<Color>) = "brand-color", Accent,
+        "the colour of the button in these emails; its text is white or black, whichever is\n\
+         readable";
+    BrandAddress(brand_address: Option<String>) = "brand-address", ADDRESS,
+        "the postal address in the footer of these emails";
+    EmailButton(email_button: Option<String>) = "email-button", BUTTON,
+        "the text of the button that opens the url of a send; \"View details\" by default";
+    EmailUnsubscribe(email_unsubscribe: Option<String>) = "email-unsubscribe", BUTTON,
+        "the text of the unsubscribe link in the footer; \"Unsubscribe\" by default";
+    /// Identifier of a template.
+    EmailLayout(email_layout: Option<String>) = "email-layout", Template,
+        "the template that replaces the whole layout of these emails; its variables are title,\n\
+         message, url, unsubscribe and app.brand";
     Disabled(disabled: bool) = "disabled", Switch, "all calls are refused";
+}
+
+impl AppSettings {
+    /// Returns the look of the app's emails.
+    #[must_use]
+    pub fn brand(&self, app_name: &str) -> Brand {
+        Brand {
+            name: self.brand_name.clone().unwrap_or_else(|| app_name.to_owned()),
+            logo: self.brand_logo.clone(),
+            color: self.brand_color,
+            address: self.brand_address.clone(),
+            button: self.email_button.clone(),
+            unsubscribe: self.email_unsubscribe.clone(),
+        }
+    }
 }
 
 impl AppSetting {
@@ -251,6 +290,15 @@ mod tests {
             "max-users=1000000000",
             "keep-sends=3650",
             "keep-sends=default",
+            "brand-name=Müller & Söhne",
+            "brand-logo=https://cdn.example/logo.png?v=2",
+            "brand-logo=none",
+            "brand-color=#635bff",
+            "brand-color=default",
+            "brand-address=1 Main Street, Springfield",
+            "email-button=Ansehen",
+            "email-unsubscribe=Abmelden",
+            "email-layout=layout",
         ] {
             let parsed = parse(&[text]).unwrap();
             assert_eq!(parsed.iter().map(AppSetting::to_string).collect::<Vec<_>>(), [text]);
@@ -276,6 +324,12 @@ mod tests {
             "hmac=on",
             "hmac=on",
             "colour=red",
+            "brand-name=",
+            "brand-address=a\u{202e}b",
+            "email-button=01234567890123456789012345678901234567890",
+            "brand-logo=http://a.example/x.png",
+            "brand-color=red",
+            "email-layout=",
         ];
         let problems = parse(&texts).unwrap_err();
         let messages: Vec<_> = problems.iter().map(|problem| problem.message.as_str()).collect();
@@ -295,6 +349,17 @@ mod tests {
         assert!(
             messages[8].starts_with("\"colour\" is not a switch of an app; the switches are secure-mode, ")
         );
-        assert!(messages[8].ends_with("keep-sends and disabled"), "{}", messages[8]);
+        assert!(messages[8].ends_with("email-layout and disabled"), "{}", messages[8]);
+        assert_eq!(
+            messages[9..],
+            [
+                "brand-name must be default, or 1 to 64 characters without line breaks and characters that change the direction of text",
+                "brand-address must be none, or 1 to 200 characters without line breaks and characters that change the direction of text",
+                "email-button must be default, or 1 to 40 characters without line breaks and characters that change the direction of text",
+                "brand-logo must be none, or an https URL of at most 1000 characters",
+                "brand-color must be default, or a colour such as #635bff",
+                "email-layout must be default, or the identifier of a template",
+            ]
+        );
     }
 }

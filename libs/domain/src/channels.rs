@@ -1,6 +1,7 @@
 pub mod allowed_senders;
 pub mod channel;
 pub mod email_address;
+pub mod email_layout;
 pub mod mail_header;
 pub mod mobile_push;
 pub mod provider_override;

@@ -13,6 +13,7 @@ mod directory;
 mod events;
 pub mod excerpt;
 pub mod fields;
+pub mod html;
 pub mod id;
 pub mod inbox;
 pub mod problem;
@@ -28,7 +29,8 @@ pub mod time;
 pub mod webhook;
 
 pub use channels::{
-    allowed_senders, channel, email_address, mail_header, mobile_push, provider_override, sms, web_push,
+    allowed_senders, channel, email_address, email_layout, mail_header, mobile_push, provider_override, sms,
+    web_push,
 };
 pub use deliveries::{
     breaker, delivery, health, outcome, receipt, redrive, retry, route, target, transition,

@@ -1,28 +1,45 @@
 use std::borrow::Cow;
 
-use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
+use domain::content::{
+    Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent, UNSUBSCRIBE_SLOT,
+};
+use domain::email_layout::{Brand, EmailLayout};
+use domain::link::web_link;
 use domain::overrides::{EmailOverride, PushOverride};
 use domain::send::Recipient;
 use domain::size::json_size;
+use domain::sms::segment::SegmentedText;
 use domain::{Channel, SendRequest, TemplateProfile, profile};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
 use store::sends::planned_chunk::PlanCategory;
 
-use crate::html::escaped;
 use crate::template::{Template, TemplateError, one_line};
 
 /// JSON of the content of an external delivery, in bytes. The job that contains it must stay well below the broker's limit of 1 MiB.
 const MAX_CONTENT: usize = 500 * 1024;
 /// JSON of an inbox item, in bytes, so that one event can hold it.
 const MAX_ITEM: usize = 760 * 1024;
+/// An SMS gets the link of its send only if it then has at most this many segments, which all providers accept.
+const SEGMENTS_WITH_LINK: usize = 10;
+
+/// Look of the emails that have neither a template nor an override.
+#[derive(Clone, Copy, Debug)]
+pub struct EmailLook<'a> {
+    pub brand: &'a Brand,
+    /// Template of the app that replaces the built-in layout.
+    pub layout: Option<&'a Template>,
+    /// True if the recipients can turn the category of the send off with a link.
+    pub unsubscribe: bool,
+}
 
 #[derive(Debug)]
 pub struct ContentRenderer<'a> {
     send: &'a SendRequest,
     /// None if the send names no template, or if the template is missing or cannot be compiled.
     template: Option<&'a Template>,
+    look: EmailLook<'a>,
     facts: minijinja::Value,
     data: minijinja::Value,
     /// Part of the profile that templates can read.
@@ -36,12 +53,18 @@ impl<'a> ContentRenderer<'a> {
         send: &'a SendRequest,
         template: Option<&'a Template>,
         app_name: &str,
+        look: EmailLook<'a>,
         category: Option<&PlanCategory>,
     ) -> ContentRenderer<'a> {
         let category = category.map(|category| context! { identifier => category.identifier.as_str(), name => category.name.as_str() });
-        let facts = context! { app => context! { name => app_name }, category => category };
-        let data = template.map(|_| minijinja::Value::from(Serde(&send.content.data))).unwrap_or_default();
-        ContentRenderer { send, template, facts, data, template_profile: TemplateProfile::All }
+        let facts = context! { app => context! { name => app_name, brand => Serde(look.brand) }, category => category };
+        let is_rendered = template.is_some() || look.layout.is_some();
+        let data = if is_rendered {
+            minijinja::Value::from(Serde(&send.content.data))
+        } else {
+            minijinja::Value::default()
+        };
+        ContentRenderer { send, template, look, facts, data, template_profile: TemplateProfile::All }
     }
 
     #[must_use]
@@ -82,22 +105,71 @@ impl<'a> ContentRenderer<'a> {
         Ok(content)
     }
 
+    /// Returns the content as recipients get it. A link that leads nowhere stands for the unsubscribe link.
+    pub fn shown(
+        &self,
+        channel: Channel,
+        recipient: &Recipient,
+        profile: &Object,
+    ) -> Result<Content, TemplateError> {
+        Ok(match self.external(channel, recipient, profile)? {
+            Content::Email(email) => Content::Email(email.complete(self.unsubscribe())),
+            content => content,
+        })
+    }
+
     fn email(&self, variables: impl Fn() -> minijinja::Value) -> Result<EmailContent, TemplateError> {
         let nothing = EmailOverride::default();
         let own = self.send.overrides.email().unwrap_or(&nothing);
         let rendered = self.template()?.map(|template| template.email(&variables(), own)).transpose()?;
-        let content = rendered.flatten().unwrap_or_else(|| {
-            let (heading, words) = self.plain_text();
-            let (text, html) = if own.has_body() {
-                (own.text.clone(), own.html.clone())
-            } else {
-                (Some(words.to_owned()), Some(html(words)))
-            };
-            let subject = own.subject.clone().unwrap_or_else(|| heading.to_owned());
-            EmailContent { subject: one_line(&subject), text, html, ..EmailContent::default() }
-        });
+        let content = match rendered.flatten() {
+            Some(content) => content,
+            None => self.plain_email(variables, own)?,
+        };
         let options = EmailOptions { attachments: self.send.attachments.clone(), ..own.options.clone() };
         Ok(EmailContent { options, ..content })
+    }
+
+    /// Returns the email of a send whose template has no email.
+    fn plain_email(
+        &self,
+        variables: impl Fn() -> minijinja::Value,
+        own: &EmailOverride,
+    ) -> Result<EmailContent, TemplateError> {
+        let (heading, words) = self.plain_text();
+        let subject = one_line(own.subject.as_deref().unwrap_or(heading));
+        if own.has_body() {
+            let (text, html) = (own.text.clone(), own.html.clone());
+            return Ok(EmailContent { subject, text, html, ..EmailContent::default() });
+        }
+        let laid_out = self.look.layout.map(|layout| {
+            let variables = merge_maps([variables(), self.layout_variables()]);
+            layout.email(&variables, own)
+        });
+        if let Some(content) = laid_out.transpose()?.flatten() {
+            return Ok(EmailContent { unsubscribe_slot: true, ..content });
+        }
+        let InAppContent { title, url, .. } = &self.send.content;
+        let layout = EmailLayout { title: title.clone(), url: url.clone(), brand: self.look.brand.clone() };
+        let (text, layout) = (Some(words.to_owned()), Some(Box::new(layout)));
+        Ok(EmailContent { subject, text, layout, ..EmailContent::default() })
+    }
+
+    /// Returns the variables that only a layout has. `unsubscribe` stands for the link that the worker inserts.
+    fn layout_variables(&self) -> minijinja::Value {
+        let InAppContent { title, message, url, .. } = &self.send.content;
+        // Not escaped, so that the worker finds it in HTML too.
+        let slot = |link: &str| minijinja::Value::from_safe_string(link.to_owned());
+        let (url, unsubscribe) = (url.as_deref().and_then(web_link), self.unsubscribe().map(slot));
+        context! { title, message, url, unsubscribe }
+    }
+
+    /// None if the email has no unsubscribe link. An email with copies has none, because those who get them could use it too.
+    fn unsubscribe(&self) -> Option<&'static str> {
+        let has_copies =
+            |email: &EmailOverride| !email.options.cc.is_empty() || !email.options.bcc.is_empty();
+        let is_linked = self.look.unsubscribe && !self.send.overrides.email().is_some_and(has_copies);
+        is_linked.then_some(UNSUBSCRIBE_SLOT)
     }
 
     fn sms(&self, variables: impl Fn() -> minijinja::Value) -> Result<SmsContent, TemplateError> {
@@ -106,11 +178,20 @@ impl<'a> ContentRenderer<'a> {
             (Some(text), _) => text,
             (None, Some(template)) => match template.sms(&variables())? {
                 Some(rendered) => rendered.text,
-                None => self.plain_text().1.to_owned(),
+                None => self.plain_sms(),
             },
-            (None, None) => self.plain_text().1.to_owned(),
+            (None, None) => self.plain_sms(),
         };
         Ok(SmsContent { text, from: own.from })
+    }
+
+    fn plain_sms(&self) -> String {
+        let text = self.plain_text().1;
+        let link =
+            self.send.content.url.as_deref().and_then(web_link).filter(|link| !text.contains(link.as_ref()));
+        let with_link = link.map(|link| format!("{}\n{link}", text.trim_end()));
+        let fits = |text: &String| SegmentedText::of(text).parts.len() <= SEGMENTS_WITH_LINK;
+        with_link.filter(fits).unwrap_or_else(|| text.to_owned())
     }
 
     fn push(
@@ -182,9 +263,4 @@ pub fn item_size(content: &InAppContent) -> Result<usize, TemplateError> {
 
 fn check_size(size: usize, most: usize) -> Result<usize, TemplateError> {
     if size > most { Err(TemplateError::TooLarge { size, most }) } else { Ok(size) }
-}
-
-/// Keeps line breaks.
-fn html(text: &str) -> String {
-    format!("<p>{}</p>", escaped(text).replace('\r', "").replace('\n', "<br>"))
 }

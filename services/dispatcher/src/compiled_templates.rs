@@ -5,6 +5,7 @@ use domain::AppId;
 use domain::id::TemplateId;
 use planning::Template;
 use store::control::template::TemplateVersion;
+use store::sends::facts::Facts;
 use store::sends::planned_chunk::PlannedChunk;
 
 /// Number of templates at which the cache is cleared.
@@ -26,13 +27,19 @@ impl ChunkTemplates {
     pub(crate) fn of(&self, planned: &PlannedChunk) -> Option<&Template> {
         self.0.get(&key(planned.chunk.app, planned.template.as_ref()?))?.as_deref()
     }
+
+    /// Returns None if the app uses the built-in layout, or if its template cannot be compiled.
+    pub(crate) fn layout_of(&self, app: AppId, facts: &Facts) -> Option<&Template> {
+        self.0.get(&key(app, facts.email_layout(app)?))?.as_deref()
+    }
 }
 
 impl CompiledTemplates {
-    pub(crate) fn of(&self, chunks: &[PlannedChunk]) -> ChunkTemplates {
+    /// Compiles the templates of the sends, and the layouts of the apps.
+    pub(crate) fn of(&self, chunks: &[PlannedChunk], facts: &Facts) -> ChunkTemplates {
         let mut templates = HashMap::new();
         for PlannedChunk { chunk, template, .. } in chunks {
-            if let Some(version) = template {
+            for version in [template.as_ref(), facts.email_layout(chunk.app)].into_iter().flatten() {
                 let compiled = templates.entry(key(chunk.app, version));
                 compiled.or_insert_with(|| self.compiled(chunk.app, version));
             }
@@ -61,7 +68,7 @@ impl CompiledTemplates {
                     template = version.identifier,
                     version = version.version,
                     %error,
-                    "cannot compile the template of a send; skipping its deliveries (no_content)"
+                    "cannot compile a template; skipping the deliveries of its sends (no_content), or using the built-in layout"
                 );
                 None
             }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use metrics::{counter, histogram};
-use planning::{ContentRenderer, decide_chunk};
+use planning::{ContentRenderer, EmailLook, decide_chunk};
 use sabotage::CrashPoint;
 use service_kit::append::{NewEvent, append_or_set_timers};
 use service_kit::metrics::{ACCEPT_TO_PLAN_SECONDS, DISPATCHED};
@@ -68,7 +68,7 @@ impl Planner {
         if let Some(send_id) = freeze.read_stored_decisions().await? {
             return Err(PlanError::FrozenMeanwhile { send_id });
         }
-        let templates = self.templates.of(&freeze.chunks);
+        let templates = self.templates.of(&freeze.chunks, &facts);
         for planned in freeze.chunks.iter_mut().filter(|planned| planned.is_new) {
             planned.decisions = decide_chunk(planned, &facts, templates.of(planned));
         }
@@ -79,7 +79,13 @@ impl Planner {
             let PlannedChunk { chunk, category, .. } = planned;
             let app_name = facts.app_name(chunk.app);
             let template = templates.of(planned);
-            let renderer = ContentRenderer::new(&chunk.send, template, app_name, category.as_deref())
+            let look = EmailLook {
+                brand: facts.brand(chunk.app),
+                layout: templates.layout_of(chunk.app, &facts),
+                unsubscribe: planned.category_with_preferences().is_some()
+                    && self.context.public_url().is_some(),
+            };
+            let renderer = ContentRenderer::new(&chunk.send, template, app_name, look, category.as_deref())
                 .with_template_profile(facts.template_profile(chunk.app));
             let (partitions, now) = (self.context.partitions, clock::now());
             FrozenChunk { planned, facts: &facts, renderer, partitions, now }

@@ -31,7 +31,7 @@ pub(crate) struct Letter<'a> {
     pub(crate) bcc: Vec<Address>,
     pub(crate) subject: &'a str,
     pub(crate) text: Cow<'a, str>,
-    pub(crate) html: Option<&'a str>,
+    pub(crate) html: Option<Cow<'a, str>>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
     pub(crate) attachments: Vec<(&'a Attachment, Arc<str>)>,
     /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
@@ -77,11 +77,6 @@ impl<'a> Letter<'a> {
         if content.subject.contains(['\r', '\n', '\0']) {
             return Err(LetterError::Subject);
         }
-        let text = match (&content.text, &content.html) {
-            (Some(text), _) => Cow::Borrowed(text.as_str()),
-            (None, Some(html)) => Cow::Owned(plain_text::of_html(html)),
-            (None, None) => return Err(LetterError::Empty),
-        };
         if !options.headers.iter().all(|(name, value)| may_be_added(name, value)) {
             return Err(LetterError::Header);
         }
@@ -92,6 +87,13 @@ impl<'a> Letter<'a> {
         if options.attachments.len() != enclosed.attachments.len() || !enclosed.has_a_usable_link() {
             return Err(LetterError::Build);
         }
+        // Cc and bcc recipients must not get the link: they could turn the category off for the delivery's recipient.
+        let unsubscribe = enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty());
+        let (text, html) = match content.parts(unsubscribe.as_deref()) {
+            (Some(text), html) => (text, html),
+            (None, Some(html)) => (Cow::Owned(plain_text::of_html(&html)), Some(html)),
+            (None, None) => return Err(LetterError::Empty),
+        };
         let message_id = format!("<{}@{}>", job.delivery_id, identity.from.email.domain());
         Ok(Letter {
             message_id,
@@ -102,12 +104,11 @@ impl<'a> Letter<'a> {
             bcc: addresses(&options.bcc)?,
             subject: &content.subject,
             text,
-            html: content.html.as_deref(),
+            html,
             headers: options.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect(),
             attachments: options.attachments.iter().zip(enclosed.attachments).collect(),
-            // Cc and bcc recipients must not get the link: they could turn the category off for the delivery's recipient.
             room: enclosed.room,
-            unsubscribe: enclosed.unsubscribe.filter(|_| options.cc.is_empty() && options.bcc.is_empty()),
+            unsubscribe,
             job,
         })
     }

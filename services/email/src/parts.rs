@@ -65,7 +65,7 @@ fn tree<'a>(letter: &'a Letter<'_>) -> Result<Part<'a>, LetterError> {
     let (shown, attached): (Vec<_>, Vec<_>) = letter.attachments.iter().partition(|(file, _)| is_shown(file));
 
     let mut alternatives = vec![Part::Text(ContentType::TEXT_PLAIN, &letter.text)];
-    if let Some(html) = letter.html {
+    if let Some(html) = &letter.html {
         let html = Part::Text(ContentType::TEXT_HTML, html);
         alternatives.push(if shown.is_empty() {
             html

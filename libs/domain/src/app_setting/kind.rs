@@ -7,8 +7,12 @@ use serde_json::{Value, json};
 use url::Url;
 
 use crate::Problem;
+use crate::email_layout::Color;
+use crate::fields::check_identifier;
 
 const MOST_ORIGINS: usize = 100;
+/// Characters.
+const LONGEST_URL: usize = 1_000;
 
 pub(super) trait Kind {
     type Value;
@@ -226,6 +230,119 @@ fn is_origin(text: &str) -> bool {
     let Ok(url) = Url::parse(text) else { return false };
     let bare = url.username().is_empty() && matches!(url.path(), "" | "/");
     bare && url.has_host() && !text.contains('*') && url.as_str().trim_end_matches('/') == text
+}
+
+/// One line of text that is shown to people; the word `unset` stands for None.
+pub(super) struct Text {
+    /// Characters.
+    pub(super) longest: usize,
+    pub(super) unset: &'static str,
+}
+
+impl Kind for Text {
+    type Value = Option<String>;
+
+    fn syntax(&self) -> String {
+        format!("TEXT|{}", self.unset)
+    }
+
+    fn parse(&self, name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Option<String>> {
+        let Text { longest, unset } = self;
+        let expected = || {
+            format!(
+                "{unset}, or 1 to {longest} characters without line breaks and characters that change the direction of text"
+            )
+        };
+        let is_line = |text: &str| {
+            !text.trim().is_empty() && text.chars().count() <= *longest && !text.chars().any(is_invisible)
+        };
+        parsed(unset, text, |text| is_line(text).then(|| text.trim().to_owned()))
+            .or_else(|| refused(name, &expected(), problems))
+    }
+
+    fn show(&self, value: &Option<String>) -> String {
+        value.clone().unwrap_or_else(|| self.unset.to_owned())
+    }
+}
+
+/// An `https` URL, or none.
+pub(super) struct ImageUrl;
+
+impl Kind for ImageUrl {
+    type Value = Option<String>;
+
+    fn syntax(&self) -> String {
+        "https://a.example/logo.png|none".to_owned()
+    }
+
+    fn parse(&self, name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Option<String>> {
+        let url = |text: &str| {
+            let url =
+                Url::parse(text).ok().filter(|url| url.scheme() == "https" && url.username().is_empty());
+            url.map(|url| url.as_str().to_owned()).filter(|url| url.len() <= LONGEST_URL)
+        };
+        let expected = format!("none, or an https URL of at most {LONGEST_URL} characters");
+        parsed("none", text, url).or_else(|| refused(name, &expected, problems))
+    }
+
+    fn show(&self, value: &Option<String>) -> String {
+        value.clone().unwrap_or_else(|| "none".to_owned())
+    }
+}
+
+pub(super) struct Accent;
+
+impl Kind for Accent {
+    type Value = Option<Color>;
+
+    fn syntax(&self) -> String {
+        "#RRGGBB|default".to_owned()
+    }
+
+    fn parse(&self, name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Option<Color>> {
+        parsed("default", text, |text| text.parse().ok())
+            .or_else(|| refused(name, "default, or a colour such as #635bff", problems))
+    }
+
+    fn show(&self, value: &Option<Color>) -> String {
+        value.map_or_else(|| "default".to_owned(), |color| color.to_string())
+    }
+}
+
+/// Identifier of a template of the app, which may be missing.
+pub(super) struct Template;
+
+impl Kind for Template {
+    type Value = Option<String>;
+
+    fn syntax(&self) -> String {
+        "TEMPLATE|default".to_owned()
+    }
+
+    fn parse(&self, name: &str, text: &str, problems: &mut Vec<Problem>) -> Option<Option<String>> {
+        parsed("default", text, |text| check_identifier(name, text.to_owned(), &mut Vec::new()))
+            .or_else(|| refused(name, "default, or the identifier of a template", problems))
+    }
+
+    fn show(&self, value: &Option<String>) -> String {
+        value.clone().unwrap_or_else(|| "default".to_owned())
+    }
+}
+
+/// Reads a value; the word `unset` stands for None.
+fn parsed<T>(unset: &str, text: &str, read: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text == unset { Some(None) } else { read(text).map(Some) }
+}
+
+fn refused<T>(name: &str, expected: &str, problems: &mut Vec<Problem>) -> Option<T> {
+    refuse(name, expected, problems);
+    None
+}
+
+/// Returns true for control characters, and for those that change the direction of the text around them (UAX 9).
+fn is_invisible(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

@@ -1,9 +1,13 @@
 //! Content of a notification, per channel.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+
+use crate::email_layout::EmailLayout;
+use crate::html::escaped;
 
 pub type Object = Map<String, Value>;
 
@@ -35,9 +39,46 @@ pub struct EmailContent {
     pub text: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub html: Option<String>,
+    /// Layout around `text`, which is then the message only. A worker of an earlier release sends `text` alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layout: Option<Box<EmailLayout>>,
+    /// True if both parts may contain [`UNSUBSCRIBE_SLOT`].
+    #[serde(default, rename = "unsubscribeSlot", skip_serializing_if = "std::ops::Not::not")]
+    pub unsubscribe_slot: bool,
     /// Options that the send sets; a template has none.
     #[serde(default, skip_serializing_if = "EmailOptions::is_empty")]
     pub options: EmailOptions,
+}
+
+/// Link that stands for the unsubscribe link until the worker creates it.
+pub const UNSUBSCRIBE_SLOT: &str = "https://unsubscribe.invalid/";
+
+impl EmailContent {
+    /// Returns the text and HTML parts as recipients get them.
+    #[must_use]
+    pub fn parts(&self, unsubscribe: Option<&str>) -> (Option<Cow<'_, str>>, Option<Cow<'_, str>>) {
+        if let Some(layout) = &self.layout {
+            let message = self.text.as_deref().unwrap_or_default();
+            let (text, html) = (layout.text(message, unsubscribe), layout.html(message, unsubscribe));
+            return (Some(Cow::Owned(text)), Some(Cow::Owned(html)));
+        }
+        let link = unsubscribe.unwrap_or_default();
+        let filled = |part: &'_ Option<String>, link: &str| {
+            part.as_ref().map(|part| part.replace(UNSUBSCRIBE_SLOT, link)).map(Cow::Owned)
+        };
+        if self.unsubscribe_slot {
+            return (filled(&self.text, link), filled(&self.html, &escaped(link)));
+        }
+        (self.text.as_deref().map(Cow::Borrowed), self.html.as_deref().map(Cow::Borrowed))
+    }
+
+    /// Returns the content with the parts as recipients get them.
+    #[must_use]
+    pub fn complete(self, unsubscribe: Option<&str>) -> EmailContent {
+        let (text, html) = self.parts(unsubscribe);
+        let (text, html) = (text.map(Cow::into_owned), html.map(Cow::into_owned));
+        EmailContent { text, html, layout: None, unsubscribe_slot: false, ..self }
+    }
 }
 
 /// Options from `override.channel.email` and `data.attachments`, validated when the send is accepted.

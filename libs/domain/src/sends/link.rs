@@ -1,5 +1,9 @@
 //! Links that a notification may contain. Clients open links unchecked, so a link must not run a script or read a file.
 
+use std::borrow::Cow;
+
+use url::Url;
+
 /// Schemes that clients must never open: they run scripts, embed content in the URL, or address local resources.
 const FORBIDDEN: [&str; 8] =
     ["about", "blob", "data", "file", "filesystem", "javascript", "vbscript", "view-source"];
@@ -18,6 +22,20 @@ pub fn is_icon(text: &str) -> bool {
     let (scheme, rest) = split(text);
     let is_image = || rest.get(..IMAGE.1.len()).is_some_and(|start| start.eq_ignore_ascii_case(IMAGE.1));
     is_link(text) || (scheme == IMAGE.0 && is_image())
+}
+
+/// Returns the link if every mail program and phone can open it: an absolute `http` or `https` URL, percent-encoded if it has characters
+/// that texts of GSM 7 bit or quoted attributes lack.
+#[must_use]
+pub fn web_link(text: &str) -> Option<Cow<'_, str>> {
+    let text = text.trim();
+    let url =
+        Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())?;
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"'<>`\\".contains(&byte);
+    if text.contains("://") && text.bytes().all(is_plain) {
+        return Some(Cow::Borrowed(text));
+    }
+    Some(Cow::Owned(url.as_str().replace('`', "%60").replace('\'', "%27").replace('\\', "%5C")))
 }
 
 /// Splits a text at its first colon into the lower-case scheme and the rest. Browsers skip white space and control characters

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod attachments;
+mod email_layout;
 mod golden;
 mod ledger_model;
 mod link;

@@ -11,8 +11,11 @@ use domain::send::Recipient;
 use domain::target::masked;
 use domain::{AppId, Channel, Reason, SendId, SendRequest, Status};
 use fairness::waiting::remaining_time;
-use planning::{ContentRenderer, Template, TemplateError, decide_chunk, item_size, next_expansion};
+use planning::{
+    ContentRenderer, EmailLook, Template, TemplateError, decide_chunk, item_size, next_expansion,
+};
 use service_kit::clock;
+use store::control::template::TemplateVersion;
 use store::sends::chunk::Chunk;
 use store::sends::facts::Facts;
 use store::sends::planned_chunk::PlannedChunk;
@@ -138,16 +141,13 @@ fn pairs(
     until: Instant,
 ) -> Vec<Pair> {
     let chunk = &planned.chunk;
-    let template = planned.template.as_ref().and_then(|version| {
-        let compiled = Template::compile(&version.channels);
-        let log = |error| {
-            tracing::error!(app = %chunk.app, template = version.identifier, %error, "cannot compile the template of a dry run; showing its deliveries as skipped (no_content)");
-        };
-        compiled.map_err(log).ok()
-    });
+    let template = planned.template.as_ref().and_then(|version| compiled(chunk.app, version));
     let template = template.as_ref();
     let category = planned.category.as_deref();
-    let renderer = ContentRenderer::new(&chunk.send, template, facts.app_name(chunk.app), category)
+    let layout = facts.email_layout(chunk.app).and_then(|version| compiled(chunk.app, version));
+    let unsubscribe = planned.category_with_preferences().is_some() && click_url.is_some();
+    let look = EmailLook { brand: facts.brand(chunk.app), layout: layout.as_ref(), unsubscribe };
+    let renderer = ContentRenderer::new(&chunk.send, template, facts.app_name(chunk.app), look, category)
         .with_template_profile(facts.template_profile(chunk.app));
     let no_profile = Object::new();
     let mut pairs = Vec::new();
@@ -164,6 +164,14 @@ fn pairs(
         pairs.extend(trial.pairs(decision));
     }
     pairs
+}
+
+fn compiled(app: AppId, version: &TemplateVersion) -> Option<Template> {
+    let log = |error| {
+        let template = &version.identifier;
+        tracing::error!(%app, template, %error, "cannot compile a template for a dry run; showing its deliveries as skipped (no_content), or in the built-in layout");
+    };
+    Template::compile(&version.channels).map_err(log).ok()
 }
 
 struct DryRunRecipient<'a> {
@@ -189,7 +197,7 @@ impl DryRunRecipient<'_> {
         }
         for delivery in decision.deliveries {
             let (channel, target) = (delivery.channel, delivery.target.as_str());
-            let content = self.renderer.external(channel, self.recipient, self.profile);
+            let content = self.renderer.shown(channel, self.recipient, self.profile);
             pairs.push(match content {
                 Ok(content) if too_large(channel, target, &content, self.click_url).is_some() => Pair {
                     reason: Some(Reason::TooLarge),

@@ -1,10 +1,11 @@
 //! Previews: the content that a recipient would get from a version of a template.
 
+use domain::app_setting::AppSettings;
 use domain::content::{InAppContent, Object};
 use domain::overrides::Overrides;
 use domain::send::{Lane, Recipient, TemplateRef};
 use domain::{Channel, SendRequest, TemplateProfile, profile};
-use planning::{ContentRenderer, Template, TemplateError};
+use planning::{ContentRenderer, EmailLook, Template, TemplateError};
 use serde_json::Value;
 use store::control::app::App;
 use store::control::template::TemplateVersion;
@@ -74,8 +75,8 @@ pub async fn preview(
 ) -> Result<Preview, OperationError> {
     let found = find(operations, caller, app.id, identifier, version).await?;
     let category = category(operations, app, found.category.as_deref()).await?;
-    let (name, profile) = (app.name.clone(), app.settings.template_profile);
-    let rendering = spawn_blocking(move || render(&found, &name, profile, category.as_ref(), sample));
+    let (name, settings) = (app.name.clone(), app.settings.clone());
+    let rendering = spawn_blocking(move || render(&found, &name, &settings, category.as_ref(), sample));
     rendering.await.map_err(OperationError::defect)?.map_err(OperationError::defect)
 }
 
@@ -95,18 +96,51 @@ async fn category(
     }))
 }
 
+/// Renders the layout of the app's emails as a send without a template would use it.
 fn render(
     found: &TemplateVersion,
     app: &str,
-    profile: TemplateProfile,
+    settings: &AppSettings,
     category: Option<&PlanCategory>,
     sample: Sample,
 ) -> Result<Preview, TemplateError> {
     let template = Template::compile(&found.channels)?;
+    let is_layout = settings.email_layout.as_ref() == Some(&found.identifier);
     let (data, recipient, person) = sample.divide();
-    let send = SendRequest {
-        content: InAppContent { data, ..InAppContent::default() },
-        template: Some(TemplateRef::Id(found.id)),
+    let content = if is_layout { plain(data) } else { InAppContent { data, ..InAppContent::default() } };
+    let send = send(content, (!is_layout).then_some(TemplateRef::Id(found.id)), &recipient);
+    let brand = settings.brand(app);
+    let look = EmailLook { brand: &brand, layout: is_layout.then_some(&template), unsubscribe: true };
+    let of_send = (!is_layout).then_some(&template);
+    let renderer = ContentRenderer::new(&send, of_send, app, look, category)
+        .with_template_profile(settings.template_profile);
+    let rendered = |channel| match channel {
+        Channel::InApp => {
+            renderer.in_app(&recipient, &person).map(|content| RenderedContent::InApp(content.into_owned()))
+        }
+        channel => renderer.shown(channel, &recipient, &person).map(RenderedContent::External),
+    };
+    let channels = if is_layout { vec![Channel::Email] } else { template.offered_channels() };
+    let contents = channels.into_iter().map(|channel| (channel, rendered(channel))).collect();
+    Ok(Preview { version: found.version, contents })
+}
+
+/// Returns the content of a send without a template: the members `title`, `message` and `url` of the data.
+fn plain(mut data: Object) -> InAppContent {
+    let mut text = |name, otherwise: &str| match data.remove(name) {
+        Some(Value::String(text)) => Some(text),
+        _ => Some(otherwise.to_owned()),
+    };
+    let title = text("title", "Title of the send");
+    let message = text("message", "Message of the send");
+    let url = text("url", "https://example.com/");
+    InAppContent { title, message, url, data, ..InAppContent::default() }
+}
+
+fn send(content: InAppContent, template: Option<TemplateRef>, recipient: &Recipient) -> SendRequest {
+    SendRequest {
+        content,
+        template,
         category: None,
         recipients: vec![recipient.clone()],
         topics: Vec::new(),
@@ -119,15 +153,5 @@ fn render(
         expires_at: None,
         lane: Lane::Transactional,
         idempotency: None,
-    };
-    let renderer = ContentRenderer::new(&send, Some(&template), app, category).with_template_profile(profile);
-    let rendered = |channel| match channel {
-        Channel::InApp => {
-            renderer.in_app(&recipient, &person).map(|content| RenderedContent::InApp(content.into_owned()))
-        }
-        channel => renderer.external(channel, &recipient, &person).map(RenderedContent::External),
-    };
-    let channels = template.offered_channels().into_iter();
-    let contents = channels.map(|channel| (channel, rendered(channel))).collect();
-    Ok(Preview { version: found.version, contents })
+    }
 }

@@ -9,12 +9,14 @@ mod templates;
 use std::collections::{BTreeSet, HashMap};
 
 use domain::content::Object;
+use domain::email_layout::Brand;
 use domain::plan::SuppressedTargets;
 use domain::profile::Unproven;
 use domain::send::Recipient;
 use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, UserNumber};
 use sqlx::PgConnection;
 
+use crate::control::template::TemplateVersion;
 use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::directory::user::proof::Unconfirmed;
 use crate::erasure::ErasedRecipients;
@@ -23,10 +25,17 @@ use crate::sends::expansion;
 use crate::sends::planned_chunk::PlannedChunk;
 use crate::{Error, Sends};
 
+/// Brand of an app that does not exist.
+static NAMELESS: Brand =
+    Brand { name: String::new(), logo: None, color: None, address: None, button: None, unsubscribe: None };
+
 #[derive(Debug)]
 struct PlanApp {
     name: String,
     template_profile: TemplateProfile,
+    brand: Brand,
+    /// Newest version.
+    email_layout: Option<TemplateVersion>,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +67,17 @@ impl Facts {
     #[must_use]
     pub fn template_profile(&self, app: AppId) -> TemplateProfile {
         self.apps.get(&app).map_or(TemplateProfile::App, |app| app.template_profile)
+    }
+
+    #[must_use]
+    pub fn brand(&self, app: AppId) -> &Brand {
+        self.apps.get(&app).map_or(&NAMELESS, |app| &app.brand)
+    }
+
+    /// None if the app uses the built-in layout, or if its template does not exist.
+    #[must_use]
+    pub fn email_layout(&self, app: AppId) -> Option<&TemplateVersion> {
+        self.apps.get(&app)?.email_layout.as_ref()
     }
 
     #[must_use]
@@ -184,7 +204,8 @@ async fn read_apps(
     let apps: BTreeSet<i64> = chunks.iter().map(|planned| planned.chunk.app.0).collect();
     let apps: Vec<i64> = apps.into_iter().collect();
     let rows = sqlx::query!(
-        r#"SELECT id, name, template_profile,
+        r#"SELECT id, name, template_profile, brand_name, brand_logo, brand_color, brand_address, email_button, email_unsubscribe,
+           email_layout,
            ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS "channels!",
            ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2)
              AS "push_kinds!"
@@ -192,15 +213,27 @@ async fn read_apps(
         &apps,
         Channel::MobilePush.as_str()
     )
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
+    let with_layout: Vec<i64> =
+        rows.iter().filter(|row| row.email_layout.is_some()).map(|row| row.id).collect();
+    let mut layouts = templates::read_email_layouts(connection, &with_layout).await?;
     for row in rows {
         let app = AppId(row.id);
         let channels = row.channels.iter().filter_map(|channel| channel.parse().ok()).collect();
         facts.providers.insert(app, Providers { channels, push_kinds: row.push_kinds });
         // A newer release may have written a value that this release does not know. Then the most restrictive value applies.
         let template_profile = row.template_profile.parse().unwrap_or(TemplateProfile::App);
-        facts.apps.insert(app, PlanApp { name: row.name, template_profile });
+        let brand = Brand {
+            name: row.brand_name.unwrap_or_else(|| row.name.clone()),
+            logo: row.brand_logo,
+            color: row.brand_color.and_then(|color| color.parse().ok()),
+            address: row.brand_address,
+            button: row.email_button,
+            unsubscribe: row.email_unsubscribe,
+        };
+        let email_layout = layouts.remove(&app);
+        facts.apps.insert(app, PlanApp { name: row.name, template_profile, brand, email_layout });
     }
     Ok(())
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 
+use domain::app_setting::AppSetting;
 use domain::content::{Content, EmailContent, PushContent, SmsContent};
+use domain::email_layout::{Brand, EmailLayout};
 use domain::send::{Recipient, SendRequest, TemplateRef};
 use domain::{Actor, Channel, Event, Lane, StreamName};
 use serde_json::json;
@@ -55,7 +57,11 @@ async fn a_plain_send_has_content_for_every_channel() {
     let expected = EmailContent {
         subject: "Title".to_owned(),
         text: Some("1 < 2\n& \"3\"".to_owned()),
-        html: Some("<p>1 &lt; 2<br>&amp; &quot;3&quot;</p>".to_owned()),
+        layout: Some(Box::new(EmailLayout {
+            title: Some("Title".to_owned()),
+            url: send.content.url.clone(),
+            brand: Brand { name: "shop".to_owned(), ..Brand::default() },
+        })),
         ..EmailContent::default()
     };
     assert_eq!(job.content, Content::Email(expected));
@@ -64,7 +70,7 @@ async fn a_plain_send_has_content_for_every_channel() {
     let text = |text: &str| {
         ("+15005550006".to_owned(), Content::Sms(SmsContent { text: text.to_owned(), from: None }))
     };
-    assert_eq!(texts, [text("1 < 2\n& \"3\""), text("Title")]);
+    assert_eq!(texts, [text("1 < 2\n& \"3\"\nhttps://example.com"), text("Title\nhttps://example.com")]);
     let push = world.jobs(Channel::MobilePush).await.remove(0);
     assert_eq!(push.target, "fcm:t");
     let expected = PushContent {
@@ -76,6 +82,35 @@ async fn a_plain_send_has_content_for_every_channel() {
         options: domain::content::Object::new(),
     };
     assert_eq!(push.content, Content::Push(expected));
+}
+
+#[tokio::test]
+async fn an_app_can_replace_the_layout_of_emails_by_a_template() {
+    let world = World::start().await;
+    world.provider(Channel::Email).await;
+    let html = "<b style=\"color:{{ app.brand.color }}\">{{ app.brand.name }}</b> {{ title }}|{{ message }}|{{ url }}|{{ unsubscribe }}";
+    world.template(json!({"email": {"subject": "[{{ app.name }}] {{ title }}", "html": html}})).await;
+    let settings = [
+        AppSetting::BrandName(Some("The Shop".to_owned())),
+        AppSetting::BrandColor(Some("#635bff".parse().unwrap())),
+        AppSetting::EmailLayout(Some("welcome".to_owned())),
+    ];
+    world.context.store.control().set_settings(world.app, &settings, &Actor::System).await.unwrap();
+    let mut send = send_to(vec![ada()]);
+    send.content.message = Some("<i>now</i>".to_owned());
+    send.content.url = Some("shop://orders/7".to_owned());
+    // Variables of the layout have precedence over the send's data.
+    send.content.data =
+        json!({"title": "no", "message": "no", "unsubscribe": "no"}).as_object().cloned().unwrap();
+    world.accept(&send).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    let expected = EmailContent {
+        subject: "[shop] Title".to_owned(),
+        html: Some("<b style=\"color:#635bff\">The Shop</b> Title|&lt;i&gt;now&lt;&#x2f;i&gt;||".to_owned()),
+        unsubscribe_slot: true,
+        ..EmailContent::default()
+    };
+    assert_eq!(world.jobs(Channel::Email).await.remove(0).content, Content::Email(expected));
 }
 
 #[tokio::test]

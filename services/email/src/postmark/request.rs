@@ -28,8 +28,8 @@ pub(super) fn of(
     }
     set("Subject", letter.subject.into());
     set("TextBody", (*letter.text).into());
-    if let Some(html) = letter.html {
-        set("HtmlBody", html.into());
+    if let Some(html) = &letter.html {
+        set("HtmlBody", (**html).into());
     }
     set("Headers", headers(letter));
     if !letter.attachments.is_empty() {

@@ -22,6 +22,7 @@ fn accepted(option: &str, value: &Value) -> Option<EmailContent> {
         text: own.text.or(usual.text),
         html: own.html,
         options: own.options,
+        ..EmailContent::default()
     })
 }
 

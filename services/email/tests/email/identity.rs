@@ -1,11 +1,13 @@
 use std::collections::BTreeMap;
 
 use domain::content::{Content, EmailContent, EmailOptions};
+use domain::email_layout::{Brand, EmailLayout};
 use domain::event::DeliveryJob;
 use domain::request::MAX_SENDER;
 use domain::{CategoryId, Outcome};
 use email::{EmailSender, Sources};
 use futures_util::FutureExt;
+use mail_parser::MessageParser;
 use serde_json::{Value, json};
 use worker::Outbound;
 
@@ -178,4 +180,29 @@ async fn an_email_of_a_category_has_unsubscribe_headers() {
     let answer = attempt_job(&linking(Err("the database is away")), &mailer.provider, &of_category).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "unsubscribe"));
     assert_eq!(mailer.captures().len(), 6);
+}
+
+#[tokio::test]
+async fn an_email_in_the_layout_has_the_unsubscribe_link_in_both_parts_unless_it_has_copies() {
+    let mailer = Mailer::start().await;
+    let brand = Brand { name: "The Shop".to_owned(), ..Brand::default() };
+    let layout = Some(Box::new(EmailLayout { title: Some("Title".to_owned()), url: None, brand }));
+    let mut alone = job(TO, EmailContent { layout, ..text("Message") });
+    alone.category = Some(CategoryId(3));
+    let mut with_copy = alone.clone();
+    let Content::Email(content) = &mut with_copy.content else { panic!("{with_copy:?}") };
+    content.options.cc.push("other@example.org".to_owned());
+    let sender = linking(Ok(Some("https://notify.example.com/v3/unsubscribe/abc")));
+    for (job, is_linked) in [(&alone, true), (&with_copy, false)] {
+        assert_sent(&attempt_job(&sender, &mailer.provider, job).await);
+        let raw = mailer.captures().remove(0).raw;
+        let message = MessageParser::default().parse(&raw).unwrap();
+        for part in [message.body_text(0).unwrap(), message.body_html(0).unwrap()] {
+            assert!(
+                part.contains("Title") && part.contains("Message") && part.contains("The Shop"),
+                "{part}"
+            );
+            assert_eq!(part.contains("https://notify.example.com/v3/unsubscribe/abc"), is_linked, "{part}");
+        }
+    }
 }

@@ -162,7 +162,8 @@ fn any_job() -> impl Strategy<Value = DeliveryJob> {
     let options = prop_oneof![1 => plain, 3 => options()];
     (target, texts, options, config, any::<bool>()).prop_map(
         |(target, (subject, text, html), options, config, is_of_category)| {
-            let mut job = job(&target, EmailContent { subject, text, html, options });
+            let mut job =
+                job(&target, EmailContent { subject, text, html, options, ..EmailContent::default() });
             job.category = is_of_category.then_some(CategoryId(3));
             if let Some((from, name, reply_to)) = config {
                 let Value::Object(members) =
@@ -271,7 +272,8 @@ fn a_header_name_with_a_leading_dot_never_controls_the_relay() {
     let headers = (header_name(), "[a-z<>@:/.,{}\" ]{0,30}").prop_map(|(name, value)| {
         let options = EmailOptions { headers: BTreeMap::from([(name, value)]), ..EmailOptions::default() };
         let text = Some("hello".to_owned());
-        let content = EmailContent { subject: "Subject".to_owned(), text, html: None, options };
+        let content =
+            EmailContent { subject: "Subject".to_owned(), text, options, ..EmailContent::default() };
         (job("ada@example.org", content), "https://notify.example.com/".to_owned())
     });
     holds(400, headers);

@@ -168,7 +168,8 @@ fn full(members: &Value) -> domain::event::DeliveryJob {
         ..EmailOptions::default()
     };
     let html = Some("<p>Grüße</p>".to_owned());
-    let mut job = job(TO, EmailContent { subject: "Grüße".to_owned(), html, options, text: None });
+    let mut job =
+        job(TO, EmailContent { subject: "Grüße".to_owned(), html, options, ..EmailContent::default() });
     job.category = Some(CategoryId(3));
     job.overrides = BTreeMap::from([("main".to_owned(), members.as_object().unwrap().clone())]);
     job

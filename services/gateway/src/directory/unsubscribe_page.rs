@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, HttpResponse};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use credentials::secrets;
-use planning::html::escaped;
+use domain::html::escaped;
 use store::directory::preference::Subscription;
 
 const STYLE: &str = "body{font:1.1rem/1.5 system-ui,sans-serif;max-width:32rem;margin:15vh auto;padding:0 1.5rem;\

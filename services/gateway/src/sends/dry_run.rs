@@ -19,7 +19,7 @@ use crate::sends::shown_content::ShownContent;
         {
             "recipient": "ada", "channel": "email", "target": "a***@example.com", "status": "queued", "reason": null,
             "content": {
-                "subject": "Hello", "text": "Hello", "html": "<p>Hello</p>", "from": null, "fromName": "The shop",
+                "subject": "Hello", "text": "Hello\n\n-- \nThe shop\n", "html": "<!DOCTYPE html>…", "from": null, "fromName": "The shop",
                 "replyTo": null, "cc": [], "bcc": [], "headers": {}, "attachments": [], "missingContentIds": [],
             },
         },

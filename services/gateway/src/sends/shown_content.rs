@@ -130,7 +130,7 @@ impl From<Content> for ShownContent {
 
 impl From<EmailContent> for EmailBody {
     fn from(content: EmailContent) -> EmailBody {
-        let EmailContent { subject, text, html, options } = content;
+        let EmailContent { subject, text, html, options, .. } = content;
         let EmailOptions { from, from_name, reply_to, cc, bcc, headers, attachments } = options;
         let shown = |file: Attachment| AttachmentBody {
             name: file.name,

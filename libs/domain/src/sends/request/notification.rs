@@ -13,6 +13,8 @@ crate::body! {
         optional title: Text<MAX_TITLE>,
         optional message: Text<MAX_MESSAGE>,
         optional icon: Icon<MAX_REFERENCE>,
+        /// Link of the notification: what a click opens, the button of the email, and the last line of the SMS. Email and SMS show only
+        /// `http` and `https` links.
         optional url: Link<MAX_REFERENCE>,
         optional template_identifier as "templateIdentifier": Identifier,
         optional template_id as "templateId": Any<Id>,

@@ -1,3 +1,6 @@
+use std::collections::HashMap;
+
+use domain::AppId;
 use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use sqlx::PgConnection;
@@ -52,6 +55,38 @@ pub(super) async fn read(connection: &mut PgConnection, chunks: &mut [PlannedChu
         }
     }
     Ok(())
+}
+
+/// Reads the newest version of the template that each app has set as the layout of its emails.
+pub(super) async fn read_email_layouts(
+    connection: &mut PgConnection,
+    apps: &[i64],
+) -> Result<HashMap<AppId, TemplateVersion>, Error> {
+    if apps.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let rows = sqlx::query!(
+        "SELECT app.id AS app_id, t.id, t.identifier, v.version, v.name, v.category, v.channels
+         FROM app
+         JOIN template t ON (t.app_id, t.identifier) = (app.id, app.email_layout)
+         JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
+         WHERE app.id = ANY($1)",
+        apps
+    )
+    .fetch_all(connection)
+    .await?;
+    let layouts = rows.into_iter().map(|row| {
+        let version = TemplateVersion {
+            id: TemplateId(row.id),
+            identifier: row.identifier,
+            version: row.version,
+            name: row.name,
+            category: row.category,
+            channels: row.channels,
+        };
+        (AppId(row.app_id), version)
+    });
+    Ok(layouts.collect())
 }
 
 fn identifier_of(template: &TemplateRef) -> Option<&str> {

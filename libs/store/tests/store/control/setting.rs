@@ -65,12 +65,21 @@ async fn each_setting_is_set_alone_and_audited() {
         AppSetting::CorsOrigins(None),
         AppSetting::RateLimit(None),
         AppSetting::TransactionalRate(None),
+        AppSetting::BrandName(None),
+        AppSetting::BrandLogo(None),
+        AppSetting::BrandColor(None),
+        AppSetting::BrandAddress(None),
+        AppSetting::EmailButton(None),
+        AppSetting::EmailUnsubscribe(None),
+        AppSetting::EmailLayout(None),
         AppSetting::Disabled(false),
     ];
     assert!(fixture.store.control().set_settings(shop, &defaults, &Actor::System).await.unwrap());
     let before = app(&fixture, shop).await;
     let origins = vec!["https://a.example".to_owned(), "https://b.example".to_owned()];
     let limit = NonZeroU32::new(7);
+    let text = |text: &str| Some(text.to_owned());
+    let color = Some("#635bff".parse().unwrap());
     let cases = [
         (AppSetting::SecureMode(true), AppSettings { secure_mode: true, ..before.settings.clone() }),
         (AppSetting::Hmac(true), AppSettings { hmac: true, ..before.settings.clone() }),
@@ -121,6 +130,31 @@ async fn each_setting_is_set_alone_and_audited() {
             AppSetting::TransactionalRate(limit),
             AppSettings { transactional_rate: limit, ..before.settings.clone() },
         ),
+        (
+            AppSetting::BrandName(text("Shop")),
+            AppSettings { brand_name: text("Shop"), ..before.settings.clone() },
+        ),
+        (
+            AppSetting::BrandLogo(text("https://a.example/")),
+            AppSettings { brand_logo: text("https://a.example/"), ..before.settings.clone() },
+        ),
+        (AppSetting::BrandColor(color), AppSettings { brand_color: color, ..before.settings.clone() }),
+        (
+            AppSetting::BrandAddress(text("Street 1")),
+            AppSettings { brand_address: text("Street 1"), ..before.settings.clone() },
+        ),
+        (
+            AppSetting::EmailButton(text("Open")),
+            AppSettings { email_button: text("Open"), ..before.settings.clone() },
+        ),
+        (
+            AppSetting::EmailUnsubscribe(text("Stop")),
+            AppSettings { email_unsubscribe: text("Stop"), ..before.settings.clone() },
+        ),
+        (
+            AppSetting::EmailLayout(text("layout")),
+            AppSettings { email_layout: text("layout"), ..before.settings.clone() },
+        ),
         (AppSetting::Disabled(true), AppSettings { disabled: true, ..before.settings.clone() }),
     ];
     for (setting, expected) in cases {
@@ -161,6 +195,13 @@ async fn each_setting_is_set_alone_and_audited() {
         "cors-origins=none",
         "rate-limit=7",
         "transactional-rate=7",
+        "brand-name=Shop",
+        "brand-logo=https://a.example/",
+        "brand-color=#635bff",
+        "brand-address=Street 1",
+        "email-button=Open",
+        "email-unsubscribe=Stop",
+        "email-layout=layout",
         "disabled=on",
     ];
     assert_eq!(subjects, expected);

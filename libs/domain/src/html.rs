@@ -1,3 +1,5 @@
+//! Texts in HTML.
+
 /// For use between tags or in a quoted attribute.
 #[must_use]
 pub fn escaped(text: &str) -> String {
