@@ -46,7 +46,10 @@ const shown = (time, locale) =>
     ? time.toLocaleTimeString(locale, { timeStyle: 'short' })
     : time.toLocaleDateString(locale, { weekday: 'short', day: 'numeric', month: 'short' });
 
-/** Moves a menu next to its button, above or below it, inside the window. @param {HTMLElement} menu @param {HTMLElement} button */
+/**
+ * Moves a menu next to its button, above or below it, inside the window.
+ * @param {HTMLElement} menu @param {HTMLElement} button
+ */
 const move = (menu, button) => {
   const { left, right, top, bottom } = button.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = menu;
@@ -71,7 +74,8 @@ export const openMenu = (panel, item, { row, hide }) => {
       run();
     };
     const children = [h('span', {}, label), h('span', { className: 'when' }, detail)];
-    return h('button', { type: 'button', role: 'menuitem', tabIndex: -1, className: `menu-${name}`, onclick }, ...children);
+    const set = { type: 'button', role: 'menuitem', tabIndex: -1, className: `menu-${name}`, onclick };
+    return h('button', set, ...children);
   };
   const times = TIMES.map(([name, until]) => {
     const snooze = () => panel.remove(item, 'snoozed', () => inbox?.snooze(item.id, until()));
@@ -107,7 +111,7 @@ export const openMenu = (panel, item, { row, hide }) => {
     hide.ariaExpanded = 'false';
   });
   menu.addEventListener('keydown', (event) => {
-    const choices = /** @type {HTMLElement[]} */ ([...menu.querySelectorAll('button')]).filter((one) => one.checkVisibility());
+    const choices = [...menu.querySelectorAll('button')].filter((one) => one.checkVisibility());
     const at = choices.findIndex((one) => one.matches(':focus'));
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: -1 }[event.key];
     if (to !== undefined) choices.at(to % choices.length)?.focus();
