@@ -155,12 +155,15 @@ impl<'a> ContentRenderer<'a> {
         Ok(EmailContent { subject, text, layout, ..EmailContent::default() })
     }
 
-    /// Returns the variables that only a layout has. `unsubscribe` stands for the link that the worker inserts.
+    /// Returns the variables that only a layout has. Missing ones are empty, so that they hide keys of the send's data. `unsubscribe` stands
+    /// for the link that the worker inserts.
     fn layout_variables(&self) -> minijinja::Value {
         let InAppContent { title, message, url, .. } = &self.send.content;
+        let url = url.as_deref().and_then(web_link).unwrap_or_default();
         // Not escaped, so that the worker finds it in HTML too.
-        let slot = |link: &str| minijinja::Value::from_safe_string(link.to_owned());
-        let (url, unsubscribe) = (url.as_deref().and_then(web_link), self.unsubscribe().map(slot));
+        let unsubscribe =
+            minijinja::Value::from_safe_string(self.unsubscribe().unwrap_or_default().to_owned());
+        let [title, message] = [title, message].map(|text| text.as_deref().unwrap_or_default());
         context! { title, message, url, unsubscribe }
     }
 
@@ -189,6 +192,7 @@ impl<'a> ContentRenderer<'a> {
         let text = self.plain_text().1;
         let link =
             self.send.content.url.as_deref().and_then(web_link).filter(|link| !text.contains(link.as_ref()));
+        let link = link.filter(|_| !text.trim().is_empty());
         let with_link = link.map(|link| format!("{}\n{link}", text.trim_end()));
         let fits = |text: &String| SegmentedText::of(text).parts.len() <= SEGMENTS_WITH_LINK;
         with_link.filter(fits).unwrap_or_else(|| text.to_owned())

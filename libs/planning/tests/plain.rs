@@ -68,9 +68,9 @@ fn an_override_replaces_the_layout_and_a_subject_does_not() {
 
 #[test]
 fn emails_with_copies_have_no_unsubscribe_link() {
-    let layout =
-        Template::compile(&json!({"email": {"subject": "{{ title }}", "text": "{{ unsubscribe }}"}}));
-    let layout = layout.unwrap();
+    let html = "<a href='{{ unsubscribe }}'>{{ url }}";
+    let texts = json!({"subject": "{{ title }}", "text": "{{ unsubscribe }}", "html": html});
+    let layout = Template::compile(&json!({"email": texts})).unwrap();
     let send = |options: Value| json!({"notification": {"title": "Title", "message": "Message"}, "override": {"channel": {"email": options}}});
     let alone = send(json!({"replyTo": "help@example.com"}));
     let laid_out = email(alone.clone(), Some(&layout));

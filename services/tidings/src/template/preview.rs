@@ -20,6 +20,8 @@ use crate::refused::{InvalidInput, OrMissing as _};
 #[command(after_help = r#"The data:
   {"order": 7, "recipient": {"identifier": "ada", "name": "Ada", "app": {"name": "Ada"}}}
                                    the `data` of a send, and the profile of one recipient
+  {"title": "Shipped", "message": "It is on its way", "url": "https://shop.example/7"}
+                                   for the layout of the app (`tidings app set shop email-layout=…`): a send without a template
 
 Examples:
   tidings template preview shop welcome --data sample.json
