@@ -9,9 +9,10 @@ use serde_json::Value;
 use super::{read, report, root};
 
 /// Crates of the workspace that each library and tool may depend on.
-const EDGES: [(&str, &[&str]); 16] = [
+const EDGES: [(&str, &[&str]); 17] = [
     ("domain", &[]),
     ("sabotage", &[]),
+    ("handbook", &[]),
     ("event-log", &["domain"]),
     ("store", &["domain", "sabotage"]),
     ("planning", &["domain", "store"]),
@@ -29,6 +30,7 @@ const EDGES: [(&str, &[&str]); 16] = [
             "domain",
             "event-log",
             "fairness",
+            "handbook",
             "operations",
             "sabotage",
             "store",

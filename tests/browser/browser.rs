@@ -18,7 +18,7 @@ pub(crate) const SNAPSHOT: &str = "(() => { const inbox = document.querySelector
     return inbox ? inbox.getSnapshot() : null; })()";
 
 /// Script that returns the findings of axe. It first waits for animations, which change the contrast of texts.
-const AXE: &str = "Promise.all(document.querySelector('tidings-inbox').shadowRoot.getAnimations().map(({finished}) => finished))
+const AXE: &str = "Promise.all((document.querySelector('tidings-inbox')?.shadowRoot ?? document).getAnimations().map(({finished}) => finished))
     .then(() => axe.run())
     .then(({violations}) => violations.map(({id, nodes}) => [id, nodes[0].html, nodes[0].failureSummary].join(': ')))";
 
@@ -62,16 +62,22 @@ impl Browser {
 
     /// Opens the shop as a user, and waits until the inbox is live.
     pub(crate) async fn open(&mut self, user: &str) -> Window {
-        let window = self.open_blank().await;
-        self.call(&window, "Page.enable", json!({})).await;
-        self.call(&window, "Network.enable", json!({})).await;
-        self.call(&window, "Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH})).await;
         let url = format!("{}/?user={user}", self.shop);
-        self.call(&window, "Page.navigate", json!({"url": url})).await;
+        let window = self.open_url(&url).await;
         self.until(&window, "the inbox is live", |snapshot| {
             snapshot["connection"] == "live" && snapshot["loaded"] == true
         })
         .await;
+        window
+    }
+
+    /// Opens any page.
+    pub(crate) async fn open_url(&mut self, url: &str) -> Window {
+        let window = self.open_blank().await;
+        self.call(&window, "Page.enable", json!({})).await;
+        self.call(&window, "Network.enable", json!({})).await;
+        self.call(&window, "Page.addScriptToEvaluateOnNewDocument", json!({"source": WATCH})).await;
+        self.call(&window, "Page.navigate", json!({"url": url})).await;
         window
     }
 

@@ -1,4 +1,5 @@
-//! The browser clients in Chromium: the service worker of `clients/web-push`, and the inbox of `clients/inbox`. Also emails.
+//! The browser clients in Chromium: the service worker of `clients/web-push`, and the inbox of `clients/inbox`. Also emails and the
+//! pages of the documentation.
 //!
 //! Chromium receives messages only from the push service of its vendor, and cannot be made to use the stand-in. So the stand-in
 //! receives and decrypts the message, and the test passes it to Chromium over the DevTools protocol, as if it had arrived by
@@ -12,6 +13,7 @@ mod clients;
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod descendants;
 mod email;
+mod handbook;
 mod headless;
 mod inbox;
 mod looks;

@@ -6,6 +6,7 @@ mod clients;
 mod containers;
 mod crash;
 mod deploy;
+mod docs;
 mod figures;
 #[path = "../../libs/local-servers/src/installed.rs"]
 #[expect(unreachable_pub, reason = "a module of local-servers")]
@@ -47,7 +48,8 @@ use clap::{Parser, Subcommand};
   cargo xtask nightly             run what is too slow for .ci/run
   cargo xtask figures             print figures about the code and its comments
   cargo xtask bundles             minify the browser clients, after a change
-  cargo xtask clients             build npm packages of the browser clients"
+  cargo xtask clients             build npm packages of the browser clients
+  cargo xtask docs                write the guides to a folder"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -68,6 +70,7 @@ enum Command {
     Figures(figures::Arguments),
     Bundles(bundles::Arguments),
     Clients(clients::Arguments),
+    Docs(docs::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -84,6 +87,7 @@ fn main() -> ExitCode {
         Command::Figures(arguments) => figures::run(&arguments),
         Command::Bundles(arguments) => bundles::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
+        Command::Docs(arguments) => docs::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -1,6 +1,6 @@
 //! Files that every caller gets, such as the OpenAPI document. Each is compressed once; answers share its bytes.
 
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 
 use actix_web::http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EntityTag, HeaderName, HeaderValue, IfNoneMatch,
@@ -9,7 +9,6 @@ use actix_web::http::header::{
 use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use flate2::Compression;
-use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 
 /// A file with its compressed forms.
@@ -32,20 +31,6 @@ impl File {
         let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
         encoder.write_all(&bytes)?;
         Ok(File::of(HeaderValue::from_static(media), bytes, encoder.finish()?.into()))
-    }
-
-    /// Creates a file from its gzip form.
-    pub fn from_gzip(media: &str, gzip: &[u8]) -> io::Result<File> {
-        let mut bytes = Vec::new();
-        GzDecoder::new(gzip).read_to_end(&mut bytes)?;
-        Ok(File::of(media_type(media)?, bytes.into(), Bytes::copy_from_slice(gzip)))
-    }
-
-    /// Compresses a file whose media type is known only at run time.
-    pub fn with_media(media: &str, bytes: &[u8]) -> io::Result<File> {
-        let mut file = File::new("application/octet-stream", Bytes::copy_from_slice(bytes))?;
-        file.media = media_type(media)?;
-        Ok(file)
     }
 
     fn of(media: HeaderValue, plain: Bytes, gzip: Bytes) -> File {
@@ -91,10 +76,6 @@ impl File {
         }
         response.insert_header((CONTENT_TYPE, self.media.clone())).body(form.bytes.clone())
     }
-}
-
-fn media_type(text: &str) -> io::Result<HeaderValue> {
-    HeaderValue::from_str(text).map_err(io::Error::other)
 }
 
 /// Returns true if `Accept-Encoding` names the coding with a weight other than 0 (RFC 9110, section 12.5.3).

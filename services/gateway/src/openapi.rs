@@ -37,6 +37,7 @@ use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
     users,
 };
+use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::realtime::{socket_io, stream};
@@ -64,7 +65,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         (name = "devices", description = "The devices that a user signs in on."),
         (name = "users", description = "The users of an app."),
         (name = "callbacks", description = "Status reports and incoming messages of providers. The provider signs these calls."),
-        (name = "operation", description = "Probes, this document and its page. These calls need no credentials."),
+        (name = "operation", description = "Probes, this document, the guides and the browser clients. These calls need no credentials."),
     ),
     paths(
         sends::accept::send,
@@ -127,6 +128,10 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         document::serve,
         page::page,
         page::page_file,
+        handbook::first,
+        handbook::page,
+        handbook::llms,
+        handbook::llms_full,
         clients::newest,
         clients::versioned,
     ),

@@ -14,6 +14,7 @@ use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
     users,
 };
+use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
@@ -66,13 +67,17 @@ impl Table {
             .service(resource("/v3/users/{id}/topics", [get(subscriptions::list_of_user)]))
     }
 
-    /// Adds the paths outside of the API: probes, its document, and the files of the browser clients.
+    /// Adds the paths outside of the API: probes, its document, the guides, and the files of the browser clients.
     fn with_operation(self) -> Table {
         self.service(resource("/healthz", [get(health::alive)]))
             .service(resource("/readyz", [get(health::ready)]))
             .service(resource("/openapi.json", [get(document::serve)]))
             .service(resource("/docs", [get(page::page)]))
             .service(resource("/docs/{file}", [get(page::page_file)]))
+            .service(resource("/guide", [get(handbook::first)]))
+            .service(resource("/guide/{page}", [get(handbook::page)]))
+            .service(resource("/llms.txt", [get(handbook::llms)]))
+            .service(resource("/llms-full.txt", [get(handbook::llms_full)]))
             .service(resource("/clients/{folder}/{file}", [get(clients::newest)]))
             .service(resource("/clients/{version}/{folder}/{file}", [get(clients::versioned)]))
     }

@@ -1,4 +1,4 @@
-//! `/openapi.json` and `/docs`.
+//! `/openapi.json`, `/docs`, `/guide` and `/clients`.
 
 use serde_json::{Value, json};
 
@@ -21,29 +21,110 @@ async fn the_document_is_served_once_and_then_answered_with_304() {
     service.call("GET /openapi.json/").header("If-None-Match", "\"other\"").send().await.is(200);
 }
 
+/// Returns the values of an attribute in a page.
+fn attributes<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
+    let before = format!(" {name}=\"");
+    html.split(&before).skip(1).filter_map(|rest| rest.split('"').next()).collect()
+}
+
+async fn text(service: &Service, path: &str) -> String {
+    let Value::String(text) = service.call(&format!("GET {path}")).send().await.is(200) else {
+        panic!("{path} is not text")
+    };
+    text
+}
+
 #[tokio::test]
-async fn the_documentation_page_loads_nothing_from_other_hosts() {
+async fn the_pages_load_nothing_from_other_hosts() {
     let service = Service::start_with(Backing::Nothing).await;
-    let page = service.call("GET /docs").send().await;
-    let policy = page.header("content-security-policy").unwrap().to_owned();
-    let sources = policy.split([' ', ';']).filter(|word| !word.is_empty() && !word.contains('-'));
-    let foreign: Vec<_> = sources.filter(|source| !["'none'", "'self'", "data:"].contains(source)).collect();
-    assert!(policy.starts_with("default-src 'none'; ") && foreign.is_empty(), "{foreign:?}");
-    let Value::String(html) = page.is(200) else { panic!("the page is not text") };
-    let loaded: Vec<_> =
-        html.split(['"']).filter(|text| text.starts_with('/') || text.contains("://")).collect();
-    assert_eq!(loaded.len(), 4, "{loaded:?}");
-    for file in loaded {
-        let answer = service.call(&format!("GET {file}")).send().await;
-        assert_eq!(answer.header("content-security-policy"), Some(&*policy), "{file}");
-        let Value::String(text) = answer.is(200) else { panic!("{file} is not text") };
-        assert!(!text.is_empty(), "{file}");
+    for page in ["/docs", "/guide", "/guide/inbox", "/guide/deploy-compose", "/guide/decisions"] {
+        let answer = service.call(&format!("GET {page}")).send().await;
+        assert_eq!(answer.header("cache-control"), Some("no-cache"));
+        let tag = answer.header("etag").unwrap().to_owned();
+        let policy = answer.header("content-security-policy").unwrap().to_owned();
+        let sources = policy.split([' ', ';']).filter(|word| !word.is_empty() && !word.contains('-'));
+        let foreign: Vec<_> = sources.filter(|source| !["'none'", "'self'"].contains(source)).collect();
+        assert!(policy.starts_with("default-src 'none'; ") && foreign.is_empty(), "{foreign:?}");
+        let Value::String(html) = answer.is(200) else { panic!("{page} is not text") };
+        // Code on the page shows elements that the page does not have.
+        let without_code: String = html
+            .split("<code>")
+            .map(|part| part.split_once("</code>").map_or(part, |(_, rest)| rest))
+            .collect();
+        let loaded = attributes(&without_code, "src").into_iter().chain(["/docs/handbook.css"]);
+        for file in loaded {
+            let answer = service.call(&format!("GET {file}")).send().await;
+            assert_eq!(answer.header("content-security-policy"), Some(&*policy), "{page}: {file}");
+            answer.is(200);
+        }
+        assert!(
+            !html.contains("style=") && !html.contains("<style"),
+            "{page}: the policy blocks inline styles"
+        );
+        let again = service.call(&format!("GET {page}")).header("If-None-Match", &tag).send().await;
+        assert_eq!(again.is(304), Value::Null, "{page}");
     }
-    let Value::String(script) = service.call("GET /docs/page.js").send().await.is(200) else { panic!() };
-    assert!(script.contains("validatorUrl: null") && !script.contains("://"), "{script}");
-    for file in ["index.html", "..%2Fopenapi.json", "swagger-initializer.js", "x"] {
+    for file in ["index.html", "..%2Fopenapi.json", "swagger-ui.css", "x"] {
         service.call(&format!("GET /docs/{file}")).send().await.fails(404, "not_found");
+        service.call(&format!("GET /guide/{file}")).send().await.fails(404, "not_found");
     }
+}
+
+#[tokio::test]
+async fn every_operation_is_on_the_page_and_in_the_search() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let document = service.call("GET /openapi.json").send().await.is(200);
+    let html = text(&service, "/docs").await;
+    let found = service.call("GET /docs/search.json").send().await.is(200);
+    let found: Vec<_> = found.as_array().unwrap().iter().map(|entry| entry[2].as_str().unwrap()).collect();
+    let (mut operations, mut aliases) = (0, 0);
+    for (path, calls) in document["paths"].as_object().unwrap() {
+        for (method, operation) in calls.as_object().unwrap() {
+            let id = operation["operationId"].as_str().unwrap();
+            let is_section = html.contains(&format!("<section class=\"op\" id=\"{id}\">"));
+            if operation["x-alias-of"].is_string() {
+                aliases += 1;
+                let alias = format!("<code>{} {path}</code>", method.to_uppercase());
+                assert!(!is_section && html.contains(&alias), "{alias} is not folded");
+            } else {
+                operations += 1;
+                assert!(is_section && found.contains(&&*format!("/docs#{id}")), "{id} is missing");
+            }
+        }
+    }
+    assert!(operations > 60 && aliases == 19, "{operations} operations, {aliases} aliases");
+    assert!(found.contains(&"/guide/api#track-a-send"), "{found:?}");
+}
+
+#[tokio::test]
+async fn the_guides_are_served_for_people_and_for_language_models() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let list = text(&service, "/llms.txt").await;
+    let sources: Vec<_> = list.split("](/guide/").skip(1).filter_map(|rest| rest.split(')').next()).collect();
+    assert!(sources.len() > 25 && sources.contains(&"overview.md"), "{sources:?}");
+    for source in sources {
+        let answer = service.call(&format!("GET /guide/{source}")).send().await;
+        assert_eq!(answer.header("content-type"), Some("text/markdown; charset=utf-8"), "{source}");
+        assert!(answer.is(200).as_str().unwrap().starts_with("# "), "{source}");
+    }
+    assert!(text(&service, "/llms-full.txt").await.contains("\n# Using the API\n"));
+    let image = service.call("GET /guide/inbox-desktop.png").send().await;
+    assert_eq!((image.status, image.header("content-type")), (200, Some("image/png")));
+}
+
+#[tokio::test]
+async fn the_first_load_of_a_page_is_small() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let client = reqwest::Client::new();
+    let mut sizes = Vec::new();
+    for path in ["/docs", "/docs/handbook.css", "/docs/handbook.js"] {
+        let url = format!("http://{}{path}", service.address);
+        let answer = client.get(url).header("Accept-Encoding", "gzip").send().await.unwrap();
+        assert_eq!(answer.headers().get("content-encoding").unwrap(), "gzip", "{path}");
+        sizes.push(answer.bytes().await.unwrap().len());
+    }
+    println!("{sizes:?} bytes");
+    assert!(sizes.iter().sum::<usize>() <= 60_000, "{sizes:?} bytes, at most 60,000 together");
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("delete", "/v3/users/bulk", "delete", "/v3/users/{identifier}"),
 ];
 
-/// Adds an operation with its own id for every alias.
+/// Adds an operation with its own id for every alias. Its member `x-alias-of` is the id of the operation that it stands for.
 pub(crate) fn add(paths: &mut Map<String, Value>) {
     for (method, path, of_method, of_path) in ALIASES {
         let Some(mut operation) = paths.get(of_path).and_then(|calls| calls.get(of_method)).cloned() else {
@@ -66,6 +66,7 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         };
         let id = format!("{}By{}", operation["operationId"].as_str().unwrap_or_default(), name(method, path));
         let description = format!("Same as `{} {of_path}`.", of_method.to_uppercase());
+        operation["x-alias-of"] = operation["operationId"].take();
         operation["operationId"] = json!(id);
         operation["description"] = json!(description);
         if let Some(parameters) = operation["parameters"].as_array_mut() {

@@ -8,13 +8,21 @@ use web::file::File;
 use web::stranger::Stranger;
 
 use crate::openapi::vocabulary::FreeObject;
+use crate::rendered_file::RenderedFile;
 
-/// The document as it is served.
-pub(crate) struct Document(File);
+/// The document as it is served, and what is rendered from it.
+pub(crate) struct Document {
+    file: File,
+    pub(crate) description: Value,
+    pub(crate) page: RenderedFile,
+    /// The index of the search in the pages, which names the operations.
+    pub(crate) search: RenderedFile,
+}
 
 impl Document {
-    pub(crate) fn new(description: &Value) -> std::io::Result<Document> {
-        Ok(Document(File::new("application/json", serde_json::to_vec(description)?)?))
+    pub(crate) fn new(description: Value) -> std::io::Result<Document> {
+        let file = File::new("application/json", serde_json::to_vec(&description)?)?;
+        Ok(Document { file, description, page: RenderedFile::default(), search: RenderedFile::default() })
     }
 }
 
@@ -36,5 +44,5 @@ impl Document {
     ),
 )]
 pub(crate) async fn serve(_: Stranger, document: Data<Document>, request: HttpRequest) -> HttpResponse {
-    document.0.answer(&request, &[(CACHE_CONTROL, "no-cache")])
+    document.file.answer(&request, &[(CACHE_CONTROL, "no-cache")])
 }

@@ -7,7 +7,7 @@ use utoipa::openapi::schema::{AdditionalProperties, Type};
 use utoipa::openapi::{KnownFormat, ObjectBuilder, RefOr, Schema, SchemaFormat};
 use utoipa::{PartialSchema, ToSchema};
 
-use crate::openapi::page::{OF_THE_VIEWER, PAGE_SCRIPT};
+use crate::openapi::page::FILES;
 
 /// Largest whole number of the API: 2^53 − 1.
 const MAX_ID: i64 = (1 << 53) - 1;
@@ -59,8 +59,8 @@ words! {
     Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
     /// The reason why a delivery was not made, or how it ended.
     Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
-    /// A file that the page loads.
-    PageFile = names(OF_THE_VIEWER.into_iter().chain([PAGE_SCRIPT]));
+    /// A file that the pages load.
+    PageFile = names(FILES.into_iter());
     /// The lane of a send. Bulk sends never delay transactional ones.
     Lane = names(domain::Lane::ALL.iter().map(|lane| lane.as_str()));
 }

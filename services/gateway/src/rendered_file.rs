@@ -1,0 +1,49 @@
+//! Files of the documentation, rendered and compressed when they are first requested.
+
+use std::io;
+use std::sync::OnceLock;
+
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use actix_web::web::Bytes;
+use actix_web::{HttpRequest, HttpResponse};
+use web::failure::Failure;
+use web::file::File;
+
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
+pub(crate) const MARKDOWN: &str = "text/markdown; charset=utf-8";
+pub(crate) const PNG: &str = "image/png";
+
+/// Content security policy of the pages. It allows no content from other hosts, no inline code and no framing.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// A file that a gateway renders once at most.
+#[derive(Default)]
+pub(crate) struct RenderedFile(OnceLock<io::Result<File>>);
+
+impl RenderedFile {
+    pub(crate) const fn new() -> RenderedFile {
+        RenderedFile(OnceLock::new())
+    }
+
+    /// Answers with the file of the media type `media`. A browser asks each time whether its copy is still current, so that the
+    /// page, its style and its script are of the same release.
+    pub(crate) fn answer<B: Into<Bytes>>(
+        &self,
+        media: &'static str,
+        render: impl FnOnce() -> B,
+        request: &HttpRequest,
+    ) -> Result<HttpResponse, Failure> {
+        let file = self.0.get_or_init(|| File::new(media, render()));
+        let file = file.as_ref().map_err(|error| Failure::Defect(error.to_string()))?;
+        let headers = [
+            (CONTENT_SECURITY_POLICY, POLICY),
+            (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            (REFERRER_POLICY, "no-referrer"),
+            (CACHE_CONTROL, "no-cache"),
+        ];
+        Ok(file.answer(request, &headers))
+    }
+}
