@@ -8,6 +8,7 @@ pub(super) fn text(dev: &DevFile, prefix: &str) -> String {
 Tidings is running.
 
   API      {api}/v3
+  docs     {api}/docs#KEY={api_key}&SECRET={api_secret}&USER=ada (its examples have the demo app's credentials)
   demo     {shop} (a page with the inbox; open it in two windows)
   metrics  {metrics}
   outbox   {outbox}/messages
