@@ -10,11 +10,13 @@ mod filters;
 mod growth;
 mod link;
 mod nesting;
+mod plain;
 mod renderer;
 mod template;
 
 pub use check::{check, check_sample, texts, variables};
 pub use decision::decide_chunk;
 pub use expansion::{next_expansion, no_further_subscribers};
-pub use renderer::{ContentRenderer, EmailLook, item_size};
+pub use plain::EmailLook;
+pub use renderer::{ContentRenderer, item_size};
 pub use template::{Template, TemplateError};

@@ -1,45 +1,28 @@
 use std::borrow::Cow;
 
-use domain::content::{
-    Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent, UNSUBSCRIBE_SLOT,
-};
-use domain::email_layout::{Brand, EmailLayout};
-use domain::link::web_link;
+use domain::content::{Content, EmailContent, EmailOptions, InAppContent, Object, PushContent, SmsContent};
 use domain::overrides::{EmailOverride, PushOverride};
 use domain::send::Recipient;
 use domain::size::json_size;
-use domain::sms::segment::SegmentedText;
 use domain::{Channel, SendRequest, TemplateProfile, profile};
 use minijinja::context;
 use minijinja::value::{Serde, merge_maps};
 use serde_json::Value;
 use store::sends::planned_chunk::PlanCategory;
 
-use crate::template::{Template, TemplateError, one_line};
+use crate::plain::EmailLook;
+use crate::template::{Template, TemplateError};
 
 /// JSON of the content of an external delivery, in bytes. The job that contains it must stay well below the broker's limit of 1 MiB.
 const MAX_CONTENT: usize = 500 * 1024;
 /// JSON of an inbox item, in bytes, so that one event can hold it.
 const MAX_ITEM: usize = 760 * 1024;
-/// An SMS gets the link of its send only if it then has at most this many segments, which all providers accept.
-const SEGMENTS_WITH_LINK: usize = 10;
-
-/// Look of the emails that have neither a template nor an override.
-#[derive(Clone, Copy, Debug)]
-pub struct EmailLook<'a> {
-    pub brand: &'a Brand,
-    /// Template of the app that replaces the built-in layout.
-    pub layout: Option<&'a Template>,
-    /// True if the recipients can turn the category of the send off with a link.
-    pub unsubscribe: bool,
-}
-
 #[derive(Debug)]
 pub struct ContentRenderer<'a> {
-    send: &'a SendRequest,
+    pub(crate) send: &'a SendRequest,
     /// None if the send names no template, or if the template is missing or cannot be compiled.
     template: Option<&'a Template>,
-    look: EmailLook<'a>,
+    pub(crate) look: EmailLook<'a>,
     facts: minijinja::Value,
     data: minijinja::Value,
     /// Part of the profile that templates can read.
@@ -130,51 +113,6 @@ impl<'a> ContentRenderer<'a> {
         Ok(EmailContent { options, ..content })
     }
 
-    /// Returns the email of a send whose template has no email.
-    fn plain_email(
-        &self,
-        variables: impl Fn() -> minijinja::Value,
-        own: &EmailOverride,
-    ) -> Result<EmailContent, TemplateError> {
-        let (heading, words) = self.plain_text();
-        let subject = one_line(own.subject.as_deref().unwrap_or(heading));
-        if own.has_body() {
-            let (text, html) = (own.text.clone(), own.html.clone());
-            return Ok(EmailContent { subject, text, html, ..EmailContent::default() });
-        }
-        let laid_out = self.look.layout.map(|layout| {
-            let variables = merge_maps([variables(), self.layout_variables()]);
-            layout.email(&variables, own)
-        });
-        if let Some(content) = laid_out.transpose()?.flatten() {
-            return Ok(EmailContent { unsubscribe_slot: true, ..content });
-        }
-        let InAppContent { title, url, .. } = &self.send.content;
-        let layout = EmailLayout { title: title.clone(), url: url.clone(), brand: self.look.brand.clone() };
-        let (text, layout) = (Some(words.to_owned()), Some(Box::new(layout)));
-        Ok(EmailContent { subject, text, layout, ..EmailContent::default() })
-    }
-
-    /// Returns the variables that only a layout has. Missing ones are empty, so that they hide keys of the send's data. `unsubscribe` stands
-    /// for the link that the worker inserts.
-    fn layout_variables(&self) -> minijinja::Value {
-        let InAppContent { title, message, url, .. } = &self.send.content;
-        let url = url.as_deref().and_then(web_link).unwrap_or_default();
-        // Not escaped, so that the worker finds it in HTML too.
-        let unsubscribe =
-            minijinja::Value::from_safe_string(self.unsubscribe().unwrap_or_default().to_owned());
-        let [title, message] = [title, message].map(|text| text.as_deref().unwrap_or_default());
-        context! { title, message, url, unsubscribe }
-    }
-
-    /// None if the email has no unsubscribe link. An email with copies has none, because those who get them could use it too.
-    fn unsubscribe(&self) -> Option<&'static str> {
-        let has_copies =
-            |email: &EmailOverride| !email.options.cc.is_empty() || !email.options.bcc.is_empty();
-        let is_linked = self.look.unsubscribe && !self.send.overrides.email().is_some_and(has_copies);
-        is_linked.then_some(UNSUBSCRIBE_SLOT)
-    }
-
     fn sms(&self, variables: impl Fn() -> minijinja::Value) -> Result<SmsContent, TemplateError> {
         let own = self.send.overrides.sms.clone().unwrap_or_default();
         let text = match (own.text, self.template()?) {
@@ -186,16 +124,6 @@ impl<'a> ContentRenderer<'a> {
             (None, None) => self.plain_sms(),
         };
         Ok(SmsContent { text, from: own.from })
-    }
-
-    fn plain_sms(&self) -> String {
-        let text = self.plain_text().1;
-        let link =
-            self.send.content.url.as_deref().and_then(web_link).filter(|link| !text.contains(link.as_ref()));
-        let link = link.filter(|_| !text.trim().is_empty());
-        let with_link = link.map(|link| format!("{}\n{link}", text.trim_end()));
-        let fits = |text: &String| SegmentedText::of(text).parts.len() <= SEGMENTS_WITH_LINK;
-        with_link.filter(fits).unwrap_or_else(|| text.to_owned())
     }
 
     fn push(
@@ -252,11 +180,6 @@ impl<'a> ContentRenderer<'a> {
         let mut data = self.send.content.data.clone();
         data.extend(recipient.data.clone());
         data
-    }
-
-    fn plain_text(&self) -> (&'a str, &'a str) {
-        let heading = self.send.content.title.as_deref().unwrap_or_default();
-        (heading, self.send.content.message.as_deref().unwrap_or(heading))
     }
 }
 

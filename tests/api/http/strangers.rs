@@ -42,9 +42,15 @@ async fn every_route_without_credentials_but_healthz_is_limited_by_peer() {
     .await;
     let document = service.call("GET /openapi.json").send().await.is(200);
     let mut routes = open_routes(&document);
-    for known in
-        [EXEMPT, "GET /readyz", "GET /openapi.json", "GET /docs", "GET /guide/x", "GET /clients/x/x", "POST /v3/push/click/x"]
-    {
+    for known in [
+        EXEMPT,
+        "GET /readyz",
+        "GET /openapi.json",
+        "GET /docs",
+        "GET /guide/x",
+        "GET /clients/x/x",
+        "POST /v3/push/click/x",
+    ] {
         assert!(routes.iter().any(|route| route == known), "{known} is missing in {routes:?}");
     }
     // Calls that no handler serves, and calls whose credentials are missing.
@@ -77,9 +83,14 @@ async fn large_answers_to_strangers_are_compressed() {
         let used = answer.headers().get("content-encoding").map(|used| used.to_str().unwrap().to_owned());
         (used, answer.bytes().await.unwrap().len())
     };
-    for path in
-        ["/openapi.json", "/docs", "/docs/search.json", "/guide/api", "/llms-full.txt", "/clients/inbox/index.js"]
-    {
+    for path in [
+        "/openapi.json",
+        "/docs",
+        "/docs/search.json",
+        "/guide/api",
+        "/llms-full.txt",
+        "/clients/inbox/index.js",
+    ] {
         let (zipped, plain) = (get(path, "gzip").await, get(path, "identity").await);
         assert_eq!((zipped.0.as_deref(), &plain.0), (Some("gzip"), &None), "{path}");
         assert!(zipped.1 * 2 < plain.1, "{path}: {} of {} bytes", zipped.1, plain.1);
