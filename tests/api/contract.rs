@@ -34,6 +34,13 @@ pub(crate) struct Exchange<'a> {
     pub(crate) body: &'a str,
 }
 
+/// Adds `/v3` to a path of a client whose base URL lacks it.
+fn with_base<'a>(path: &str, mut templates: impl Iterator<Item = &'a String>) -> String {
+    let completed = format!("/v3{}", path.strip_prefix("/v4").unwrap_or(path));
+    let is_known = templates.any(|template| template.starts_with("/v3") && is_of(&completed, template));
+    if is_known { completed } else { path.to_owned() }
+}
+
 impl Contract {
     /// Returns the contract of the service at this address. The document is read only once per process.
     pub(crate) async fn of(client: &Client, url: &Url) -> &'static Contract {
@@ -82,6 +89,7 @@ impl Contract {
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
         let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
+        let path = &with_base(path, paths.keys());
         let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
         let method_key = method.as_str().to_lowercase();
         // A path without parameters takes precedence over one with parameters, unless only the latter has the method.

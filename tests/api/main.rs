@@ -28,7 +28,9 @@ mod directory {
     mod preferences;
     mod profile;
     mod profile_patch;
+    mod published_client;
     mod quotas;
+    mod topic_channels;
     mod topics;
     mod unsubscribe;
     mod users;

@@ -80,6 +80,8 @@ pub enum Object {
     Topic,
     /// A topic to which users may subscribe themselves.
     OpenTopic,
+    /// The subscription of a user to a topic.
+    TopicSubscription,
     Category,
     /// An item of an inbox.
     Notification,
@@ -106,6 +108,7 @@ impl fmt::Display for Object {
             Object::Request => "request",
             Object::Topic => "topic",
             Object::OpenTopic => "open topic",
+            Object::TopicSubscription => "subscription of the user",
             Object::Category => "category",
             Object::Notification => "notification",
             Object::Subscription => "subscription",
@@ -131,6 +134,7 @@ pub enum Conflict {
     IdempotencyKeyReused,
     UserExists,
     CategoryExists,
+    TopicExists,
     /// Users may not subscribe themselves to the topic.
     TopicClosed,
 }
@@ -147,6 +151,7 @@ impl Conflict {
             Conflict::IdempotencyKeyReused => "idempotency_key_reused",
             Conflict::UserExists => "user_exists",
             Conflict::CategoryExists => "category_exists",
+            Conflict::TopicExists => "topic_exists",
             Conflict::TopicClosed => "topic_closed",
         }
     }
@@ -161,6 +166,7 @@ impl fmt::Display for Conflict {
             Conflict::EndpointDisabled => "the endpoint is disabled",
             Conflict::UserExists => "a user with this identifier already exists",
             Conflict::CategoryExists => "a category with this identifier already exists",
+            Conflict::TopicExists => "a topic with this identifier already exists",
             Conflict::TopicClosed => "the topic is not open",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"

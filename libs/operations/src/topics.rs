@@ -1,15 +1,66 @@
 //! Topics and their subscribers.
 
+use std::borrow::Cow;
+
 use domain::profile::Author;
+use domain::topic::TopicChannels;
 use domain::{AppId, TopicId, UserNumber};
 use service_kit::clock;
 use store::directory::topic::Topic;
 use store::directory::topic::subscription::{
-    SubscribeResult, SubscribedTopic, Subscriber, SubscriptionChange,
+    NewSubscriber, OwnSubscription, SubscribeResult, SubscribedTopic, Subscriber, SubscriptionChange,
 };
 
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+
+/// Returns the identifier of the topic that `text` names. Digits are the identifier of a topic or, if there is none, the id of one.
+/// Use cases that create a missing topic do not call this function: digits are then always an identifier.
+async fn named<'t>(
+    operations: &Operations,
+    app: AppId,
+    text: &'t str,
+) -> Result<Cow<'t, str>, OperationError> {
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(id) = text.parse().ok().filter(|_| is_number) else { return Ok(text.into()) };
+    let found = database(operations.store.directory().topic_named(app, text, id)).await?;
+    Ok(found.map_or(text.into(), Cow::Owned))
+}
+
+/// Creates a topic.
+///
+/// # Errors
+/// Returns [`Conflict::TopicExists`] if the app has a topic with this identifier.
+pub async fn create(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+    name: &str,
+    open: bool,
+) -> Result<Topic, OperationError> {
+    caller.may(Permission::ChangeTopics, app)?;
+    let created = database(operations.store.directory().create_topic(app, identifier, name, open)).await?;
+    created.ok_or(OperationError::Conflict(Conflict::TopicExists))
+}
+
+/// Changes the given values of a topic.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist.
+pub async fn change(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topic: &str,
+    name: Option<&str>,
+    open: Option<bool>,
+) -> Result<Topic, OperationError> {
+    caller.may(Permission::ChangeTopics, app)?;
+    let topic = named(operations, app, topic).await?;
+    let changed = database(operations.store.directory().change_topic(app, &topic, name, open)).await?;
+    changed.ok_or(OperationError::NotFound(Object::Topic))
+}
 
 /// Creates a topic, or changes the given values of one.
 pub async fn put(
@@ -36,24 +87,25 @@ pub async fn find(
     identifier: &str,
 ) -> Result<Topic, OperationError> {
     caller.may(Permission::View, app)?;
-    let topic = database(operations.store.directory().find_topic(app, identifier)).await?;
+    let identifier = named(operations, app, identifier).await?;
+    let topic = database(operations.store.directory().find_topic(app, &identifier)).await?;
     topic.ok_or(OperationError::NotFound(Object::Topic))
 }
 
 /// Lists at most `limit` topics that were created after the topic `after`. If the caller acts for a user, lists only the topics that
-/// are open and those to which the user subscribes, and states for each whether the user subscribes to it.
+/// are open and those to which the user subscribes, and returns the user's subscription to each.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
     after: Option<TopicId>,
     limit: i64,
-) -> Result<Vec<(Topic, Option<bool>)>, OperationError> {
+) -> Result<Vec<(Topic, Option<Option<TopicChannels>>)>, OperationError> {
     let directory = operations.store.directory();
     if let Some(own) = caller.reach(Permission::Browse, app)? {
         let visible = directory.list_visible_topics(app, &own.identifier, after, limit);
         let topics = database(visible).await?.into_iter();
-        return Ok(topics.map(|(topic, subscribed)| (topic, Some(subscribed))).collect());
+        return Ok(topics.map(|OwnSubscription { topic, channels }| (topic, Some(channels))).collect());
     }
     let topics = database(directory.list_topics(app, after, limit)).await?;
     Ok(topics.into_iter().map(|topic| (topic, None)).collect())
@@ -70,7 +122,8 @@ pub async fn delete(
     identifier: &str,
 ) -> Result<(), OperationError> {
     caller.may(Permission::ChangeTopics, app)?;
-    let is_deleted = database(operations.store.directory().delete_topic(app, identifier)).await?;
+    let identifier = named(operations, app, identifier).await?;
+    let is_deleted = database(operations.store.directory().delete_topic(app, &identifier)).await?;
     if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Topic)) }
 }
 
@@ -91,6 +144,60 @@ pub async fn change_subscriptions(
     database(changing).await?.ok_or(OperationError::NotFound(Object::Topic))
 }
 
+/// Subscribes users to a topic, sets the channels of their subscriptions, and returns what changed for each of them. Missing users are
+/// created.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist.
+pub async fn add_subscribers(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topic: &str,
+    users: &[NewSubscriber],
+) -> Result<Vec<(String, SubscriptionChange)>, OperationError> {
+    caller.may(Permission::ChangeTopics, app)?;
+    let topic = named(operations, app, topic).await?;
+    let adding = operations.store.directory().subscribe_users(app, &topic, users, clock::now());
+    database(adding).await?.ok_or(OperationError::NotFound(Object::Topic))
+}
+
+/// Unsubscribes users, and returns what changed for each of them.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist.
+pub async fn remove_subscribers(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topic: &str,
+    users: &[String],
+) -> Result<Vec<(String, SubscriptionChange)>, OperationError> {
+    caller.may(Permission::ChangeTopics, app)?;
+    let topic = named(operations, app, topic).await?;
+    let removing = operations.store.directory().change_subscriptions(app, &topic, &[], users, clock::now());
+    database(removing).await?.ok_or(OperationError::NotFound(Object::Topic))
+}
+
+/// Sets the channels of a user's subscription.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist, and [`Object::TopicSubscription`] if the user does not subscribe to it.
+pub async fn set_channels(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topic: &str,
+    user: &str,
+    channels: &TopicChannels,
+) -> Result<(), OperationError> {
+    caller.may(Permission::ChangeTopics, app)?;
+    let topic = find(operations, caller, app, topic).await?;
+    let setting = operations.store.directory().set_subscription_channels(app, topic.id, user, channels);
+    let is_set = database(setting).await?;
+    if is_set { Ok(()) } else { Err(OperationError::NotFound(Object::TopicSubscription)) }
+}
+
 /// Lists at most `limit` subscribers of a topic that were created after the user `after`.
 ///
 /// # Errors
@@ -104,7 +211,8 @@ pub async fn subscribers(
     limit: i64,
 ) -> Result<Vec<Subscriber>, OperationError> {
     caller.may(Permission::View, app)?;
-    let listing = operations.store.directory().list_subscribers(app, topic, after, limit);
+    let topic = named(operations, app, topic).await?;
+    let listing = operations.store.directory().list_subscribers(app, &topic, after, limit);
     database(listing).await?.ok_or(OperationError::NotFound(Object::Topic))
 }
 
@@ -125,15 +233,43 @@ pub async fn of_user(
     database(listing).await?.ok_or(OperationError::NotFound(Object::User))
 }
 
-/// Subscribes the caller's user to an open topic. A missing user is created.
+/// Returns a topic, with the subscription of the caller's user to it.
+///
+/// # Errors
+/// If the topic does not exist, a backend gets [`Object::Topic`]. A user gets [`Object::OpenTopic`], also for a topic that is not open and
+/// to which the user does not subscribe.
+pub async fn own_subscription(
+    operations: &Operations,
+    caller: &Caller,
+    topic: &str,
+) -> Result<OwnSubscription, OperationError> {
+    let own = caller.own(Permission::OwnSubscriptions)?;
+    let topic = named(operations, own.app, topic).await?;
+    let finding = operations.store.directory().find_own_subscription(own.app, &own.identifier, &topic);
+    let found = database(finding).await?;
+    if own.author == Author::App {
+        return found.ok_or(OperationError::NotFound(Object::Topic));
+    }
+    let visible = found.filter(|found| found.topic.open || found.channels.is_some());
+    visible.ok_or(OperationError::NotFound(Object::OpenTopic))
+}
+
+/// Subscribes the caller's user to an open topic, and sets the channels if they are given. A subscriber may set the channels for every
+/// topic. A missing user is created.
 ///
 /// # Errors
 /// If the topic does not exist or is not open, a backend gets [`Object::Topic`] or [`Conflict::TopicClosed`]. A user gets
 /// [`Object::OpenTopic`] in both cases, so that users cannot find out the names of other topics.
-pub async fn subscribe(operations: &Operations, caller: &Caller, topic: &str) -> Result<(), OperationError> {
+pub async fn subscribe(
+    operations: &Operations,
+    caller: &Caller,
+    topic: &str,
+    channels: Option<&TopicChannels>,
+) -> Result<(), OperationError> {
     let own = caller.own(Permission::OwnSubscriptions)?;
+    let topic = named(operations, own.app, topic).await?;
     let directory = operations.store.directory();
-    let subscribing = directory.subscribe_user(own.app, topic, own.writer(), clock::now());
+    let subscribing = directory.subscribe_user(own.app, &topic, own.writer(), channels, clock::now());
     let is_user = own.author != Author::App;
     match database(subscribing).await? {
         SubscribeResult::Subscribed => Ok(()),
@@ -156,7 +292,8 @@ pub async fn unsubscribe(
     topic: &str,
 ) -> Result<(), OperationError> {
     let own = caller.own(Permission::OwnSubscriptions)?;
-    let unsubscribing = operations.store.directory().unsubscribe_user(own.app, topic, own.writer());
+    let topic = named(operations, own.app, topic).await?;
+    let unsubscribing = operations.store.directory().unsubscribe_user(own.app, &topic, own.writer());
     let is_known = database(unsubscribing).await?;
     if is_known || own.author != Author::App { Ok(()) } else { Err(OperationError::NotFound(Object::Topic)) }
 }

@@ -35,6 +35,7 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
                 number,
                 profile,
                 turned_off: category.map_or(&[], |category| facts.turned_off(chunk.app, category.id, number)),
+                topic_channels: planned.topic_channels(place),
                 endpoints: facts.endpoints(chunk.app, number),
             });
             let unproven = person.and_then(|person| facts.unproven(chunk.app, person.number));

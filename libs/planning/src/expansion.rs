@@ -29,8 +29,10 @@ fn expansion(
     up_to: UserNumber,
     is_last: bool,
 ) -> Expansion {
-    let mut expansion = Expansion { recipients: Vec::new(), up_to, by_topic: vec![0; topics], is_last };
-    for Subscriber { identifier, topic, .. } in subscribers {
+    let (recipients, channels) = (Vec::new(), Vec::new());
+    let mut expansion = Expansion { recipients, up_to, by_topic: vec![0; topics], is_last, channels };
+    for (index, Subscriber { identifier, topic, channels, .. }) in (0..).zip(subscribers) {
+        expansion.channels.extend(channels.map(|channels| (index, channels)));
         expansion.recipients.push(Recipient::plain(identifier));
         if let Some(number) = expansion.by_topic.get_mut(topic) {
             *number += 1;

@@ -13,6 +13,8 @@ use percent_encoding::percent_decode_str;
 use crate::failure::{Failure, valid_or_problems};
 
 const PLACE: &str = "{id";
+/// Start of the segment of a user in a path that also has an id.
+const USER_PLACE: &str = "{user";
 
 /// Id in a path, not validated yet. The path is split at slashes before the id is percent-decoded, so that an id may contain a
 /// slash, sent as `%2F`.
@@ -25,16 +27,39 @@ impl FromRequest for PathId {
     type Future = Ready<Result<PathId, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let pattern = request.match_pattern();
-        let place =
-            pattern.and_then(|pattern| pattern.split('/').position(|segment| segment.starts_with(PLACE)));
-        let segment = place.and_then(|place| request.uri().path().split('/').nth(place));
-        let text = segment.and_then(|text| percent_decode_str(text).decode_utf8().ok());
-        ready(Ok(PathId { text: text.map(|text| text.into_owned()) }))
+        ready(Ok(PathId::at(request, PLACE)))
+    }
+}
+
+/// Identifier of a user in a path that also has a [`PathId`].
+pub struct PathUser(PathId);
+
+impl FromRequest for PathUser {
+    type Error = Failure;
+    type Future = Ready<Result<PathUser, Failure>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(PathUser(PathId::at(request, USER_PLACE))))
+    }
+}
+
+impl PathUser {
+    /// Returns the identifier; 400 if it is invalid.
+    pub fn identifier(self) -> Result<String, Failure> {
+        self.0.user()
     }
 }
 
 impl PathId {
+    fn at(request: &HttpRequest, start: &str) -> PathId {
+        let pattern = request.match_pattern();
+        let place =
+            pattern.and_then(|pattern| pattern.split('/').position(|segment| segment.starts_with(start)));
+        let segment = place.and_then(|place| request.uri().path().split('/').nth(place));
+        let text = segment.and_then(|text| percent_decode_str(text).decode_utf8().ok());
+        PathId { text: text.map(|text| text.into_owned()) }
+    }
+
     /// Parses the id as a user's identifier; 400 if it is invalid.
     pub fn user(self) -> Result<String, Failure> {
         self.identifier("identifier")

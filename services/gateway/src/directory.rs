@@ -8,6 +8,7 @@ pub(crate) mod erasure;
 mod malformed_address;
 pub(crate) mod preferences;
 pub(crate) mod profile;
+pub(crate) mod subscribers;
 pub(crate) mod subscriptions;
 pub(crate) mod topics;
 pub(crate) mod unsubscribe;

@@ -20,9 +20,10 @@ use web::inlet::Reading;
 use web::limits::add_headers;
 use web::peer;
 use web::slow_reader::kept_until_read;
-use web::{cors, deprecation, trailing_slash};
+use web::{cors, deprecation, request_path};
 
 use crate::access::Access;
+use crate::base_path;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
@@ -48,7 +49,8 @@ pub(crate) async fn exchange(
     let peer = admission.peer(&request);
     request.extensions_mut().insert(peer);
 
-    trailing_slash::trim(&mut request);
+    request_path::trim(&mut request);
+    base_path::complete(&mut request);
     let served = next.call(request).instrument(span);
     let response = admission.waiting_room.serve(Principal::stranger(peer), served).await?;
     let mut response = kept_until_read(response.map_into_boxed_body(), &admission);

@@ -5,6 +5,7 @@
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 mod access;
+mod base_path;
 mod clients;
 mod deliveries;
 mod directory;

@@ -34,14 +34,14 @@ use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
-    bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
-    users,
+    bulk, categories, connect, devices, erasure, preferences, profile, subscribers, subscriptions, topics,
+    unsubscribe, users,
 };
 use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::realtime::{socket_io, stream};
-use crate::sends::{self, cancellation, status};
+use crate::sends::{self, cancellation, status, workflows};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -93,12 +93,19 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         categories::create,
         categories::delete,
         topics::list,
+        topics::create,
         topics::put,
+        topics::change,
         topics::retrieve,
         topics::delete,
         subscriptions::change,
         subscriptions::list,
         subscriptions::list_of_user,
+        subscribers::add,
+        subscribers::remove,
+        subscribers::set_channels,
+        subscribers::list_of_user,
+        subscriptions::retrieve_own,
         subscriptions::subscribe,
         subscriptions::unsubscribe,
         preferences::list,
@@ -120,6 +127,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         unsubscribe::unsubscribe,
         status::retrieve,
         cancellation::cancel,
+        workflows::cancel,
         deliveries::list::list,
         twilio::status,
         twilio::message,

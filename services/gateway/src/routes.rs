@@ -11,15 +11,15 @@ use crate::clients;
 use crate::deliveries;
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
-    bulk, categories, connect, devices, erasure, preferences, profile, subscriptions, topics, unsubscribe,
-    users,
+    bulk, categories, connect, devices, erasure, preferences, profile, subscribers, subscriptions, topics,
+    unsubscribe, users,
 };
 use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
-use crate::sends::{accept, cancellation, status};
+use crate::sends::{accept, cancellation, status, workflows};
 
 pub(crate) fn routes(server: &mut ServiceConfig) {
     for (_, _, resource) in table().resources {
@@ -51,10 +51,10 @@ impl Table {
     }
 
     fn with_topics(self) -> Table {
-        self.service(resource("/v3/topics", [get(topics::list).for_users()]))
+        self.service(resource("/v3/topics", [get(topics::list).for_users(), post(topics::create)]))
             .service(resource(
                 "/v3/topics/{id}",
-                [get(topics::retrieve), put(topics::put), delete(topics::delete)],
+                [get(topics::retrieve), put(topics::put), patch(topics::change), delete(topics::delete)],
             ))
             .service(resource(
                 "/v3/topics/{id}/subscriptions",
@@ -62,8 +62,16 @@ impl Table {
             ))
             .service(resource(
                 "/v3/topics/{id}/subscription",
-                for_users([put(subscriptions::subscribe), delete(subscriptions::unsubscribe)]),
+                for_users([
+                    get(subscriptions::retrieve_own),
+                    put(subscriptions::subscribe),
+                    delete(subscriptions::unsubscribe),
+                ]),
             ))
+            .service(resource("/v3/topics/subscriptions/{id}", [get(subscribers::list_of_user)]))
+            .service(resource("/v3/topics/{id}/users", [post(subscribers::add)]))
+            .service(resource("/v3/topics/{id}/users/{user}", [put(subscribers::set_channels)]))
+            .service(resource("/v3/topics/{id}/detachUsers", [post(subscribers::remove)]))
             .service(resource("/v3/users/{id}/topics", [get(subscriptions::list_of_user)]))
     }
 
@@ -135,6 +143,7 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/requests/{id}", [get(status::retrieve), delete(cancellation::cancel)]))
+        .service(resource("/v3/workflows/{id}", [patch(workflows::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
         .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))

@@ -7,3 +7,4 @@ mod idempotency;
 mod shown_content;
 pub(crate) mod status;
 mod submission;
+pub(crate) mod workflows;

@@ -1,6 +1,6 @@
 //! Isolation: resources of another app or user look as if they did not exist.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::service::{Backing, SOON, Service, plain_send};
 
@@ -83,7 +83,29 @@ async fn topics_of_another_app_are_unknown() {
         let body = json!({"remove": ["ada"]});
         service.by(&bank, call).json(&body).send().await.fails(404, "not_found");
     }
-    service.of(&bank, "ada", "PUT /v3/topics/news/subscription").send().await.fails(404, "not_found");
+    // Another app's topic is unknown by its id too.
+    let id = service.by(&shop, "GET /v3/topics/news").send().await.is(200)["id"].clone();
+    for topic in ["news", &id.to_string()] {
+        for (call, body) in [
+            ("PATCH {topic}", json!({"name": "News"})),
+            ("DELETE {topic}", Value::Null),
+            ("GET {topic}", Value::Null),
+            ("POST {topic}/users", json!({"users": [{"identifier": "ada", "channels": ["email"]}]})),
+            ("POST {topic}/detachUsers", json!({"users": ["ada"]})),
+            ("PUT {topic}/users/ada", json!({"channels": ["email"]})),
+        ] {
+            let call = service.by(&bank, &call.replace("{topic}", &format!("/v3/topics/{topic}")));
+            call.json(&body).send().await.fails(404, "not_found");
+        }
+        for method in ["GET", "PUT"] {
+            let call = format!("{method} /v3/topics/{topic}/subscription");
+            service.of(&bank, "ada", &call).send().await.fails(404, "not_found");
+        }
+    }
+    let of_ada = |app| service.by(app, "GET /v3/topics/subscriptions/ada").send();
+    assert_eq!(of_ada(&bank).await.is(200), json!([]));
+    let own = of_ada(&shop).await.is(200);
+    assert_eq!((own[0]["topic"]["id"].clone(), own[0]["channels"].as_array().unwrap().len()), (id, 5));
     // Every user may leave every topic, so a user cannot find out which topics exist.
     service.of(&bank, "ada", "DELETE /v3/topics/news/subscription").send().await.is(200);
     assert_eq!(service.by(&bank, "GET /v3/users/ada/topics").send().await.is(200), json!([]));

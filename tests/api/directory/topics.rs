@@ -139,7 +139,8 @@ async fn a_change_of_subscriptions_reports_the_result_of_each_user() {
     assert_eq!(again[0], listed[0], "an existing subscription keeps its time");
     let of_ada = service.by(&shop, "GET /v3/users/ada/topics").send().await.is(200);
     let expected = json!([{
-        "identifier": "news", "name": "news", "open": false, "subscribedAt": listed[0]["subscribedAt"],
+        "id": topic["id"], "identifier": "news", "name": "news", "open": false,
+        "channels": ["inApp", "email", "webPush", "mobilePush", "sms"], "subscribedAt": listed[0]["subscribedAt"],
     }]);
     assert_eq!(of_ada, expected);
     assert_eq!(service.by(&shop, "GET /v3/users/bob/topics").send().await.is(200), json!([]));

@@ -55,6 +55,8 @@ text_enum! {
         TemplateError = "template_error",
         /// The recipient turned the channel off for the category.
         PreferenceOff = "preference_off",
+        /// The send reaches the recipient only through topics on which the recipient's subscriptions leave the channel out.
+        TopicChannelOff = "topic_channel_off",
         NoAddress = "no_address",
         InvalidAddress = "invalid_address",
         /// The send demands proven targets (`provenTargets`), and the user has none on the channel.
@@ -88,6 +90,7 @@ impl Reason {
     pub fn known_before(self) -> Reason {
         match self {
             Reason::InvalidAddress => Reason::NoAddress,
+            Reason::TopicChannelOff => Reason::PreferenceOff,
             Reason::InvalidContent | Reason::TooLarge | Reason::SenderNotAllowed => Reason::ProviderRefused,
             reason => reason,
         }

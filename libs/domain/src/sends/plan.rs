@@ -30,6 +30,8 @@ pub struct Person<'a> {
     pub profile: &'a Object,
     /// Channels that the user turned off for the send's category; empty if preferences do not apply to the category.
     pub turned_off: &'a [Channel],
+    /// The only channels that the user's subscriptions to the send's topics allow; None if they allow all, or do not apply.
+    pub topic_channels: Option<&'a [Channel]>,
     /// Endpoints of the unexpired web push subscriptions of the user's devices.
     pub endpoints: &'a [String],
 }
@@ -209,6 +211,9 @@ fn channel_targets<'a>(
     let person = person.ok_or(Reason::RecipientUnknown)?;
     if person.turned_off.contains(&channel) {
         return Err(Reason::PreferenceOff);
+    }
+    if person.topic_channels.is_some_and(|allowed| !allowed.contains(&channel)) {
+        return Err(Reason::TopicChannelOff);
     }
     if channel == Channel::InApp {
         return Ok((person, Vec::new()));

@@ -6,6 +6,7 @@ use credentials::link::Purpose;
 use domain::content::Object as ProfilePairs;
 use domain::inbox::{AllChange, Counts, ItemChange};
 use domain::profile::{Change as ProfileChange, Refusal};
+use domain::topic::TopicChannels;
 use domain::{CategoryId, Channel, ItemId};
 use operations::connect::{self, NewDevice};
 use operations::devices::{self, OwnDevice};
@@ -14,6 +15,7 @@ use operations::preferences::{self, Unsubscription};
 use operations::{Caller, Conflict, Object, OperationError, categories, profile, topics, users};
 use serde_json::json;
 use store::directory::category::NewCategory;
+use store::directory::topic::Topic;
 use store::inbox::list::{InboxFilter, PageStart, Place};
 
 use crate::own_permissions::subscription;
@@ -126,23 +128,26 @@ async fn users_subscribe_themselves_to_open_topics_and_learn_nothing_of_others()
         topics::put(operations, &backend, shop, topic, None, Some(open)).await.unwrap();
     }
     let (ada, for_ada) = (system.user("ada"), system.backend_for("ada"));
-    topics::subscribe(operations, &ada, "news").await.unwrap();
+    topics::subscribe(operations, &ada, "news", None).await.unwrap();
     for topic in ["staff", "none"] {
-        let refused = topics::subscribe(operations, &ada, topic).await.unwrap_err();
+        let refused = topics::subscribe(operations, &ada, topic, None).await.unwrap_err();
         assert!(matches!(refused, OperationError::NotFound(Object::OpenTopic)), "{topic}: {refused}");
         topics::unsubscribe(operations, &ada, topic).await.unwrap();
     }
-    let refused = topics::subscribe(operations, &for_ada, "staff").await.unwrap_err();
+    let refused = topics::subscribe(operations, &for_ada, "staff", None).await.unwrap_err();
     assert!(matches!(refused, OperationError::Conflict(Conflict::TopicClosed)), "{refused}");
     for refused in [
-        topics::subscribe(operations, &for_ada, "none").await,
+        topics::subscribe(operations, &for_ada, "none", None).await,
         topics::unsubscribe(operations, &for_ada, "none").await,
     ] {
         assert!(matches!(refused, Err(OperationError::NotFound(Object::Topic))), "{refused:?}");
     }
     let listed = async |caller: &Caller| {
         let topics = topics::list(operations, caller, shop, None, 10).await.unwrap();
-        topics.into_iter().map(|(topic, subscribed)| (topic.identifier, subscribed)).collect::<Vec<_>>()
+        let subscribed = |(topic, own): (Topic, Option<Option<TopicChannels>>)| {
+            (topic.identifier, own.as_ref().map(Option::is_some))
+        };
+        topics.into_iter().map(subscribed).collect::<Vec<_>>()
     };
     assert_eq!(listed(&ada).await, [("news".to_owned(), Some(true))]);
     assert_eq!(listed(&system.user("eve")).await, [("news".to_owned(), Some(false))]);

@@ -23,13 +23,14 @@ use uuid::Uuid;
 
 use crate::system::{System, submission};
 
-const OWN: [&str; 16] = [
+const OWN: [&str; 17] = [
     "find profile",
     "change profile",
     "list preferences",
     "check preferences",
     "set preferences",
     "subscribe to topic",
+    "own subscription",
     "unsubscribe from topic",
     "set web push",
     "remove web push",
@@ -110,7 +111,8 @@ async fn own_denied(system: &System, caller: &Caller) -> BTreeSet<&'static str> 
     let ada = system.user("ada");
     let checked = preferences::check(operations, &ada, BTreeSet::new(), BTreeMap::new()).await.unwrap();
     call!(denied, "set preferences", preferences::set(operations, caller, &checked));
-    call!(denied, "subscribe to topic", topics::subscribe(operations, caller, "none"));
+    call!(denied, "subscribe to topic", topics::subscribe(operations, caller, "none", None));
+    call!(denied, "own subscription", topics::own_subscription(operations, caller, "none"));
     call!(denied, "unsubscribe from topic", topics::unsubscribe(operations, caller, "none"));
     let device = OwnDevice { id: "d1", secret: None };
     call!(denied, "set web push", devices::subscribe(operations, caller, device, &subscription()));

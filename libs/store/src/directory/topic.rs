@@ -7,6 +7,7 @@ use domain::{AppId, Timestamp, TopicId};
 use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
+use crate::directory::topic::subscription::OwnSubscription;
 use crate::{Directory, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +52,72 @@ impl Directory<'_> {
         }
         transaction.commit().await?;
         Ok((topic, is_new))
+    }
+
+    /// Returns None if the identifier is taken.
+    pub async fn create_topic(
+        self,
+        app: AppId,
+        identifier: &str,
+        name: &str,
+        open: bool,
+    ) -> Result<Option<Topic>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let topic = sqlx::query_as!(
+            Topic,
+            "INSERT INTO topic (app_id, identifier, name, open) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (app_id, identifier) DO NOTHING
+             RETURNING id, identifier, name, open, created_at, updated_at",
+            app.0,
+            identifier,
+            name,
+            open
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
+        if topic.is_some() {
+            quota::check(&mut transaction, app, Quota::Topics).await?;
+        }
+        transaction.commit().await?;
+        Ok(topic)
+    }
+
+    /// Changes the given values of a topic. Returns None if it does not exist.
+    pub async fn change_topic(
+        self,
+        app: AppId,
+        identifier: &str,
+        name: Option<&str>,
+        open: Option<bool>,
+    ) -> Result<Option<Topic>, Error> {
+        let topic = sqlx::query_as!(
+            Topic,
+            "UPDATE topic SET name = coalesce($3, name), open = coalesce($4, open),
+               updated_at = CASE WHEN $3 <> name OR $4 <> open THEN now() ELSE updated_at END
+             WHERE app_id = $1 AND identifier = $2
+             RETURNING id, identifier, name, open, created_at, updated_at",
+            app.0,
+            identifier,
+            name,
+            open
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(topic)
+    }
+
+    /// Returns the identifier of the topic that a text names: its identifier or else its id.
+    pub async fn topic_named(self, app: AppId, text: &str, id: TopicId) -> Result<Option<String>, Error> {
+        let identifier = sqlx::query_scalar!(
+            "SELECT coalesce((SELECT identifier FROM topic WHERE app_id = $1 AND identifier = $2),
+               (SELECT identifier FROM topic WHERE app_id = $1 AND id = $3))",
+            app.0,
+            text,
+            id.0
+        )
+        .fetch_one(&self.0.pool)
+        .await?;
+        Ok(identifier)
     }
 
     pub async fn find_topic(self, app: AppId, identifier: &str) -> Result<Option<Topic>, Error> {
@@ -99,19 +166,18 @@ impl Directory<'_> {
         Ok(topics)
     }
 
-    /// Lists the open topics and those to which the user subscribes, in order of creation, each with true if the user subscribes to it. The
-    /// user may be unknown.
+    /// Lists the open topics and those to which the user subscribes, in order of creation. The user may be unknown.
     pub async fn list_visible_topics(
         self,
         app: AppId,
         user: &str,
         after: Option<TopicId>,
         limit: i64,
-    ) -> Result<Vec<(Topic, bool)>, Error> {
+    ) -> Result<Vec<OwnSubscription>, Error> {
         let rows = sqlx::query_as!(
-            FlaggedRow,
+            OwnRow,
             r#"SELECT t.id, t.identifier, t.name, t.open, t.created_at, t.updated_at,
-               s.user_number IS NOT NULL AS "flag!"
+               s.user_number IS NOT NULL AS "subscribes!", s.channels
              FROM topic t LEFT JOIN topic_subscription s ON s.app_id = $1 AND s.topic_id = t.id
                AND s.user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)
              WHERE t.app_id = $1 AND t.id > $3 AND (t.open OR s.user_number IS NOT NULL) ORDER BY t.id LIMIT $4"#,
@@ -122,7 +188,30 @@ impl Directory<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(rows.into_iter().map(FlaggedRow::split).collect())
+        Ok(rows.into_iter().map(OwnRow::into_subscription).collect())
+    }
+
+    /// Returns a topic and the user's subscription to it; None if there is no such topic. The user may be unknown.
+    pub async fn find_own_subscription(
+        self,
+        app: AppId,
+        user: &str,
+        topic: &str,
+    ) -> Result<Option<OwnSubscription>, Error> {
+        let row = sqlx::query_as!(
+            OwnRow,
+            r#"SELECT t.id, t.identifier, t.name, t.open, t.created_at, t.updated_at,
+               s.user_number IS NOT NULL AS "subscribes!", s.channels
+             FROM topic t LEFT JOIN topic_subscription s ON s.app_id = $1 AND s.topic_id = t.id
+               AND s.user_number = (SELECT number FROM app_user WHERE app_id = $1 AND identifier = $2)
+             WHERE t.app_id = $1 AND t.identifier = $3"#,
+            app.0,
+            user,
+            topic
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(row.map(OwnRow::into_subscription))
     }
 
     /// Deletes a topic. [`Directory::remove_deleted_subscriptions`] removes its subscriptions later; until then they count towards the
@@ -211,5 +300,25 @@ impl FlaggedRow {
     fn split(self) -> (Topic, bool) {
         let FlaggedRow { id, identifier, name, open, created_at, updated_at, flag } = self;
         (Topic { id, identifier, name, open, created_at, updated_at }, flag)
+    }
+}
+
+struct OwnRow {
+    id: TopicId,
+    identifier: String,
+    name: String,
+    open: bool,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    subscribes: bool,
+    channels: Option<Vec<String>>,
+}
+
+impl OwnRow {
+    fn into_subscription(self) -> OwnSubscription {
+        let OwnRow { id, identifier, name, open, created_at, updated_at, subscribes, channels } = self;
+        let channels = channels.as_deref().map(subscription::parse);
+        let topic = Topic { id, identifier, name, open, created_at, updated_at };
+        OwnSubscription { topic, channels: subscribes.then_some(channels) }
     }
 }

@@ -2,12 +2,13 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use domain::send::CHUNK_RECIPIENTS;
-use domain::{AppId, Expansion, Timestamp, UserNumber};
+use domain::{AppId, Channel, Expansion, Timestamp, UserNumber};
 use sqlx::PgConnection;
 use sqlx::types::Json;
 
 use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
+use crate::directory::topic::subscription;
 use crate::sends::chunk::Chunk;
 use crate::sends::planned_chunk::PlannedChunk;
 use crate::{Error, Sends};
@@ -22,6 +23,8 @@ pub struct Subscriber {
     pub identifier: String,
     /// Index of the first of the topics to which the user subscribes.
     pub topic: usize,
+    /// The channels that at least one of the user's subscriptions to the topics allows; None if all are allowed.
+    pub channels: Option<Vec<Channel>>,
 }
 
 /// Subscribers of several topics, in the order of their user numbers. Each is in the list once.
@@ -45,23 +48,24 @@ impl Sends<'_> {
         let most = i64::try_from(CHUNK_RECIPIENTS).unwrap_or(i64::MAX);
         let rows = sqlx::query!(
             r#"WITH next AS (
-                 SELECT named.place, s.user_number, s.subscribed_at,
+                 SELECT named.place, s.user_number, s.subscribed_at, s.channels,
                    count(*) OVER (PARTITION BY named.place) AS looked_at,
                    max(s.user_number) OVER (PARTITION BY named.place) AS last
                  FROM unnest($2::text[]) WITH ORDINALITY AS named (identifier, place)
                  JOIN topic t ON t.app_id = $1 AND t.identifier = named.identifier
                  CROSS JOIN LATERAL (
-                   SELECT s.user_number, s.subscribed_at FROM topic_subscription s
+                   SELECT s.user_number, s.subscribed_at, s.channels FROM topic_subscription s
                    WHERE s.app_id = $1 AND s.topic_id = t.id AND s.user_number > $3 ORDER BY s.user_number LIMIT $5
                  ) AS s
                ), ended AS (
                  SELECT min(last) FILTER (WHERE looked_at = $5) AS up_to FROM next
                ), eligible AS (
-                 SELECT user_number, min(place) AS place FROM next, ended
+                 SELECT user_number, min(place) AS place, CASE WHEN bool_and(channels IS NOT NULL)
+                   THEN string_to_array(string_agg(array_to_string(channels, ','), ','), ',') END AS channels FROM next, ended
                  WHERE subscribed_at <= $4 AND user_number <= coalesce(up_to, user_number)
                  GROUP BY user_number ORDER BY user_number LIMIT $5
                )
-               SELECT ended.up_to, u.number AS "number?", u.identifier AS "identifier?", eligible.place
+               SELECT ended.up_to, u.number AS "number?", u.identifier AS "identifier?", eligible.place, eligible.channels
                FROM ended LEFT JOIN (
                  eligible JOIN app_user u ON u.app_id = $1 AND u.number = eligible.user_number
                ) ON true ORDER BY u.number"#,
@@ -78,7 +82,13 @@ impl Sends<'_> {
             .into_iter()
             .filter_map(|row| {
                 let topic = usize::try_from(row.place? - 1).unwrap_or_default();
-                Some(Subscriber { user: UserNumber(row.number?), identifier: row.identifier?, topic })
+                let channels = row.channels.as_deref().map(subscription::parse);
+                Some(Subscriber {
+                    user: UserNumber(row.number?),
+                    identifier: row.identifier?,
+                    topic,
+                    channels,
+                })
             })
             .collect();
         let is_full = found.len() >= CHUNK_RECIPIENTS;
@@ -87,11 +97,12 @@ impl Sends<'_> {
     }
 }
 
-/// Leaves out the recipients, which have rows of their own.
+/// Leaves out the recipients, which have rows of their own, and their channels, which are in the decisions.
 pub(crate) fn stored(chunk: &Chunk) -> Option<Json<Expansion>> {
     let expansion = chunk.expansion.as_deref()?;
     let Expansion { up_to, ref by_topic, is_last, .. } = *expansion;
-    Some(Json(Expansion { recipients: Vec::new(), up_to, by_topic: by_topic.clone(), is_last }))
+    let (recipients, channels) = (Vec::new(), Vec::new());
+    Some(Json(Expansion { recipients, up_to, by_topic: by_topic.clone(), is_last, channels }))
 }
 
 /// Each topic has the number of its planned subscribers, which is still 0. None if the send has no topics.

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
-use domain::CategoryId;
 use domain::plan::Decision;
+use domain::{CategoryId, Channel};
 
 use crate::control::template::TemplateVersion;
 use crate::sends::chunk::Chunk;
@@ -49,6 +49,15 @@ impl PlannedChunk {
     #[must_use]
     pub fn category_with_preferences(&self) -> Option<&PlanCategory> {
         self.category.as_deref().filter(|category| !category.critical)
+    }
+
+    /// Returns the channels on which the send's topics may reach the recipient at an index of the chunk. None if on all, also because the
+    /// category is critical.
+    #[must_use]
+    pub fn topic_channels(&self, index: usize) -> Option<&[Channel]> {
+        let is_critical = self.category.as_deref().is_some_and(|category| category.critical);
+        let expansion = self.chunk.expansion.as_deref().filter(|_| !is_critical);
+        expansion.and_then(|expansion| expansion.channels_of(index))
     }
 
     /// Returns true if the decisions are about the recipients of the chunk. Always true if the send names the recipients.

@@ -184,7 +184,13 @@ async fn a_frozen_chunk_goes_to_its_subscribers_even_if_they_have_left() {
     };
     let recipients: Vec<_> =
         ["user-0", "user-1"].map(|name| Recipient::plain(name.to_owned())).into_iter().collect();
-    let frozen = Expansion { recipients, up_to: number("user-1").await, by_topic: vec![2], is_last: false };
+    let frozen = Expansion {
+        recipients,
+        up_to: number("user-1").await,
+        by_topic: vec![2],
+        is_last: false,
+        channels: Vec::new(),
+    };
     world.freeze_expanded(send_id, &send, 1, frozen).await;
     // The first two leave. The dispatcher that repeats the chunk would now find three others.
     let left = number("user-1").await;
@@ -201,7 +207,7 @@ async fn a_frozen_chunk_goes_to_its_subscribers_even_if_they_have_left() {
 
     // A message for the same chunk with other subscribers comes late.
     let recipients = vec![Recipient::plain("user-4".to_owned())];
-    let late = Expansion { recipients, up_to: left, by_topic: vec![1], is_last: true };
+    let late = Expansion { recipients, up_to: left, by_topic: vec![1], is_last: true, channels: Vec::new() };
     let late = Event::SendContinues(SendContinues { chunk: 1, expansion: Some(late), has_topics: true });
     let mut envelope = domain::Envelope::decode(&accepted(world.app, send_id, &send)).unwrap();
     envelope.event = late;

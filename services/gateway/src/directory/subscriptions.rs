@@ -9,12 +9,15 @@ use actix_web::web::Data;
 use domain::body::Body as _;
 use domain::body::kind::{Identifier as IdentifierMember, List};
 use domain::fields::{check_identifier, check_plain_json};
-use domain::{Problem, Timestamp, UserNumber};
+use domain::topic::{ChannelOfTopic, MAX_CHANNELS, TopicChannels, limit, read_channels};
+use domain::{Channel, Problem, Timestamp, TopicId, UserNumber};
 use operations::{Conflict, OperationError, topics};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde_json::Value;
-use store::directory::topic::subscription::{SubscribedTopic, Subscriber, SubscriptionChange};
+use store::directory::topic::subscription::{
+    OwnSubscription, SubscribedTopic, Subscriber, SubscriptionChange,
+};
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
@@ -25,9 +28,10 @@ use web::query::Query;
 use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::{AppCaller, UserCaller};
+use crate::directory::topics::allowed;
 use crate::gateway::Gateway;
 use crate::openapi::described;
-use crate::openapi::vocabulary::{Count, Cursor, Identifier, Time, TopicIdentifier};
+use crate::openapi::vocabulary::{self, Count, Cursor, Id, Identifier, Time, TopicIdentifier};
 
 /// Maximum number of users whose subscriptions one request changes.
 pub const USERS_OF_A_CHANGE: usize = 1_000;
@@ -44,13 +48,46 @@ domain::body! {
     example {"add": ["ada", "bob"], "remove": ["eve"]}
 }
 
+domain::body! {
+    /// Channels on which a topic may reach the user.
+    pub(crate) struct OwnChannels {
+        /// The only channels that sends to the topic may use, of those that the user's preferences leave. All five: no limit. None: the
+        /// user gets nothing from the topic. If the member is missing, the channels stay as they are.
+        optional channels: List<ChannelOfTopic, MAX_CHANNELS>,
+    }
+    example {"channels": ["inApp", "push"]}
+}
+
+/// Subscription of a user to a topic.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = OwnSubscription, example = json!({
+    "topic": {"id": 12, "identifier": "news", "name": "News"}, "subscribed": true, "channels": ["inApp", "webPush", "mobilePush"],
+}))]
+struct OwnSubscriptionBody<'a> {
+    topic: NamedTopic<'a>,
+    subscribed: bool,
+    /// The channels on which the topic may reach the user. Null if the user does not subscribe to the topic.
+    #[schema(value_type = Option<Vec<vocabulary::Channel>>)]
+    channels: Option<&'a [Channel]>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(super) struct NamedTopic<'a> {
+    #[schema(value_type = Id)]
+    pub(super) id: TopicId,
+    #[schema(value_type = TopicIdentifier)]
+    pub(super) identifier: &'a str,
+    pub(super) name: &'a str,
+}
+
 #[derive(Serialize, ToSchema)]
 #[schema(as = SubscriptionsChanged, example = json!({"subscribed": 1, "unsubscribed": 0, "data": [
     {"identifier": "ada", "status": "subscribed"},
     {"identifier": "bob", "status": "unknownUser"},
     {"identifier": "eve", "status": "notSubscribed"},
 ]}))]
-struct Answer {
+pub(super) struct Answer {
     /// Number of users who subscribe to the topic because of this request.
     #[schema(value_type = Count)]
     subscribed: usize,
@@ -84,10 +121,15 @@ enum ChangeStatus {
 /// A user who subscribes to the topic.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-#[schema(as = Subscriber, example = json!({"identifier": "ada", "subscribedAt": "2027-01-31T09:00:00.000Z"}))]
+#[schema(as = Subscriber, example = json!({
+    "identifier": "ada", "channels": ["inApp", "email"], "subscribedAt": "2027-01-31T09:00:00.000Z",
+}))]
 struct SubscriberBody<'a> {
     #[schema(value_type = Identifier)]
     identifier: &'a str,
+    /// The channels on which the topic may reach the user.
+    #[schema(value_type = Vec<vocabulary::Channel>)]
+    channels: &'a [Channel],
     #[schema(value_type = Time)]
     subscribed_at: Timestamp,
 }
@@ -96,14 +138,20 @@ struct SubscriberBody<'a> {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = SubscribedTopic, example = json!({
-    "identifier": "news", "name": "News", "open": true, "subscribedAt": "2027-01-31T09:00:00.000Z",
+    "id": 12, "identifier": "news", "name": "News", "open": true, "channels": ["inApp", "email"],
+    "subscribedAt": "2027-01-31T09:00:00.000Z",
 }))]
 struct SubscribedTopicBody<'a> {
+    #[schema(value_type = Id)]
+    id: TopicId,
     #[schema(value_type = TopicIdentifier)]
     identifier: &'a str,
     name: &'a str,
     /// True if users may subscribe themselves.
     open: bool,
+    /// The channels on which the topic may reach the user.
+    #[schema(value_type = Vec<vocabulary::Channel>)]
+    channels: &'a [Channel],
     #[schema(value_type = Time)]
     subscribed_at: Timestamp,
 }
@@ -141,13 +189,7 @@ pub(crate) async fn change(
     let (add, remove) = read_changes(body, handling.strict)?;
     let changing =
         topics::change_subscriptions(&gateway.operations, &caller.backend, caller.app, &topic, &add, &remove);
-    let changes = changing.await?;
-    let count = |wanted| changes.iter().filter(|(_, change)| *change == wanted).count();
-    Ok(HttpResponse::Ok().json(Answer {
-        subscribed: count(SubscriptionChange::Subscribed),
-        unsubscribed: count(SubscriptionChange::Unsubscribed),
-        data: changes.into_iter().map(ChangeBody::from).collect(),
-    }))
+    Ok(HttpResponse::Ok().json(Answer::of(changing.await?)))
 }
 
 /// Lists the subscribers of a topic, in the order in which the users were created.
@@ -160,7 +202,7 @@ pub(crate) async fn change(
     tag = "topics",
     security(("app" = [])),
     params(
-        ("topic" = TopicIdentifier, Path, description = "The topic's identifier."),
+        ("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id."),
         ("limit" = Option<i64>, Query, description = "Maximum number of subscribers; 1000 by default.", minimum = 1, maximum = 1000),
         ("cursor" = inline(Option<Cursor>), Query, description = "The cursor in the `Link` of an earlier answer."),
     ),
@@ -219,16 +261,19 @@ pub(crate) async fn list_of_user(
     Ok(cursor::linked_page(&path, limit, &topics, |topic| topic.id, topic_body))
 }
 
-/// Subscribes the user to a topic.
+/// Subscribes the user to a topic, and sets the channels on which the topic may reach the user.
 ///
-/// Users may subscribe themselves only to open topics. For any other topic they get a 404, whether it exists or not. The app's backend can subscribe its users to any topic with another call. A missing user is created. Repeating the call changes nothing.
+/// Users may subscribe themselves only to open topics. For any other topic they get a 404, whether it exists or not, unless they already
+/// subscribe to it. The app's backend can subscribe its users to any topic with another call. A missing user is created. Without
+/// `channels`, the channels stay as they are; a new subscription has all.
 #[utoipa::path(
     put,
     path = "/v3/topics/{topic}/subscription",
     operation_id = "subscribeToTopic",
     tag = "topics",
     security(("user" = [])),
-    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
+    request_body = Option<described::OwnChannels>,
     responses(
         (status = 200, description = "The user subscribes to the topic.", body = StatusBody),
         (
@@ -241,9 +286,13 @@ pub(crate) async fn subscribe(
     caller: UserCaller,
     gateway: Data<Gateway>,
     id: PathId,
+    handling: Handling,
+    body: Body,
 ) -> Result<HttpResponse, Failure> {
+    let body = body.optional_json().await?;
     let topic = id.topic()?;
-    let subscribed = topics::subscribe(&gateway.operations, &caller.caller, &topic).await;
+    let channels = read_own_channels(body, handling.strict)?;
+    let subscribed = topics::subscribe(&gateway.operations, &caller.caller, &topic, channels.as_ref()).await;
     subscribed.map_err(|error| match error {
         OperationError::Conflict(Conflict::TopicClosed) => {
             let message = "the topic is not open; only the app's backend can subscribe users to it, with \
@@ -255,6 +304,31 @@ pub(crate) async fn subscribe(
     Ok(status_body(StatusCode::OK, "the user subscribes to the topic"))
 }
 
+/// Gets a topic and the user's subscription to it.
+#[utoipa::path(
+    get,
+    path = "/v3/topics/{topic}/subscription",
+    operation_id = "getOwnSubscription",
+    tag = "topics",
+    security(("user" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
+    responses((status = 200, description = "The subscription.", body = OwnSubscriptionBody)),
+)]
+pub(crate) async fn retrieve_own(
+    caller: UserCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+) -> Result<HttpResponse, Failure> {
+    let topic = id.topic()?;
+    let OwnSubscription { topic, channels } =
+        topics::own_subscription(&gateway.operations, &caller.caller, &topic).await?;
+    Ok(HttpResponse::Ok().json(OwnSubscriptionBody {
+        topic: NamedTopic { id: topic.id, identifier: &topic.identifier, name: &topic.name },
+        subscribed: channels.is_some(),
+        channels: channels.as_ref().map(allowed),
+    }))
+}
+
 /// Unsubscribes the user from a topic.
 ///
 /// Users may unsubscribe from every topic, open or not. For an unknown topic they get the same answer. Repeating the call changes nothing.
@@ -264,7 +338,7 @@ pub(crate) async fn subscribe(
     operation_id = "unsubscribeFromTopic",
     tag = "topics",
     security(("user" = [])),
-    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
     responses((status = 200, description = "The user does not subscribe to the topic.", body = StatusBody)),
 )]
 pub(crate) async fn unsubscribe(
@@ -277,7 +351,19 @@ pub(crate) async fn unsubscribe(
     Ok(status_body(StatusCode::OK, "the user does not subscribe to the topic"))
 }
 
-fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
+fn read_own_channels(body: Option<Value>, strict: bool) -> Result<Option<TopicChannels>, Failure> {
+    let Some(body) = body.filter(|body| !body.is_null()) else { return Ok(None) };
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let channels = OwnChannels::open("", body, &mut problems).map(|mut body| {
+        let names = body.channels(&mut problems);
+        body.fields.finish(strict, &mut problems);
+        names.map(|names| limit(&read_channels("channels", &names, &mut problems)))
+    });
+    valid_or_problems(channels, problems)
+}
+
+pub(super) fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
     query.number("limit", 1..=MOST_SUBSCRIPTIONS, problems).unwrap_or(MOST_SUBSCRIPTIONS)
 }
 
@@ -320,7 +406,11 @@ fn read_changes(body: Value, strict: bool) -> Result<(Vec<String>, Vec<String>),
 }
 
 /// Returns the identifiers of a list with their paths. An identifier that the list repeats is returned once.
-fn read_identifiers(path: &str, elements: Vec<Value>, problems: &mut Vec<Problem>) -> Vec<(String, String)> {
+pub(super) fn read_identifiers(
+    path: &str,
+    elements: Vec<Value>,
+    problems: &mut Vec<Problem>,
+) -> Vec<(String, String)> {
     let mut seen = HashSet::new();
     let mut identifiers = Vec::with_capacity(elements.len());
     for (index, element) in elements.into_iter().enumerate() {
@@ -339,6 +429,17 @@ fn read_identifiers(path: &str, elements: Vec<Value>, problems: &mut Vec<Problem
     identifiers
 }
 
+impl Answer {
+    pub(super) fn of(changes: Vec<(String, SubscriptionChange)>) -> Answer {
+        let count = |wanted| changes.iter().filter(|(_, change)| *change == wanted).count();
+        Answer {
+            subscribed: count(SubscriptionChange::Subscribed),
+            unsubscribed: count(SubscriptionChange::Unsubscribed),
+            data: changes.into_iter().map(ChangeBody::from).collect(),
+        }
+    }
+}
+
 impl From<(String, SubscriptionChange)> for ChangeBody {
     fn from((identifier, change): (String, SubscriptionChange)) -> ChangeBody {
         let status = match change {
@@ -353,14 +454,20 @@ impl From<(String, SubscriptionChange)> for ChangeBody {
 }
 
 fn subscriber_body(subscriber: &Subscriber) -> SubscriberBody<'_> {
-    SubscriberBody { identifier: &subscriber.identifier, subscribed_at: subscriber.subscribed_at }
+    SubscriberBody {
+        identifier: &subscriber.identifier,
+        channels: allowed(&subscriber.channels),
+        subscribed_at: subscriber.subscribed_at,
+    }
 }
 
 fn topic_body(topic: &SubscribedTopic) -> SubscribedTopicBody<'_> {
     SubscribedTopicBody {
+        id: topic.id,
         identifier: &topic.identifier,
         name: &topic.name,
         open: topic.open,
+        channels: allowed(&topic.channels),
         subscribed_at: topic.subscribed_at,
     }
 }

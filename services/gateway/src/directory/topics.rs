@@ -3,11 +3,12 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::Timestamp;
 use domain::body::Body as _;
-use domain::body::kind::{Filled, Flag};
+use domain::body::kind::{As, Filled, Flag, Text};
 use domain::content::Object;
 use domain::fields::{MAX_IDENTIFIER, check_plain_json};
+use domain::topic::{TopicChannels, check_topic_identifier};
+use domain::{Channel, Timestamp, TopicId};
 use operations::topics;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -25,7 +26,7 @@ use web::status_body::{StatusBody, status_body};
 use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
 use crate::openapi::described;
-use crate::openapi::vocabulary::{Cursor, Time, TopicIdentifier};
+use crate::openapi::vocabulary::{self, Cursor, Id, Time, TopicIdentifier};
 
 /// Maximum number of topics in an answer; also the default limit.
 const MOST_TOPICS: i64 = 1_000;
@@ -41,14 +42,29 @@ domain::body! {
     example {"name": "News", "open": true}
 }
 
+domain::body! {
+    /// A topic to create.
+    pub(crate) struct NewTopic {
+        /// Unique within the app. Digits alone are allowed, but a path with digits then means this topic, not the one with that id.
+        required identifier: As<domain::body::kind::TopicIdentifier, Text<MAX_IDENTIFIER>>,
+        /// Display name, shown to users.
+        required name: Filled<MAX_IDENTIFIER>,
+        /// True if users may subscribe themselves. Default: false.
+        optional is_open as "open": Flag,
+    }
+    example {"identifier": "release-news", "name": "Release News"}
+}
+
 /// A topic: a named list of users to which the app can send.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Topic, example = json!({
-    "identifier": "news", "name": "News", "open": true, "subscribed": null,
+    "id": 12, "identifier": "news", "name": "News", "open": true, "subscribed": null, "channels": null,
     "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
 }))]
 struct TopicBody<'a> {
+    #[schema(value_type = Id)]
+    id: TopicId,
     #[schema(value_type = TopicIdentifier)]
     identifier: &'a str,
     name: &'a str,
@@ -56,6 +72,9 @@ struct TopicBody<'a> {
     open: bool,
     /// True if the user subscribes to the topic. Null unless the call lists topics for a user.
     subscribed: Option<bool>,
+    /// The channels on which the topic may reach the user. Null unless the call lists topics for a user who subscribes to the topic.
+    #[schema(value_type = Option<Vec<vocabulary::Channel>>)]
+    channels: Option<&'a [Channel]>,
     #[schema(value_type = Time)]
     created_at: Timestamp,
     #[schema(value_type = Time)]
@@ -100,8 +119,71 @@ pub(crate) async fn list(
         limit,
         &topics,
         |(topic, _)| topic.id,
-        |(topic, subscribed)| present(topic, *subscribed),
+        |(topic, subscription)| present(topic, subscription.as_ref()),
     ))
+}
+
+/// Creates a topic. Its identifier must be free.
+#[utoipa::path(
+    post,
+    path = "/v3/topics",
+    operation_id = "createTopic",
+    tag = "topics",
+    security(("app" = [])),
+    request_body = described::NewTopic,
+    responses(
+        (status = 200, description = "The new topic.", body = TopicBody),
+        (status = 403, description = "The app has reached its quota of topics (`quota_reached`), or is disabled."),
+        (status = 409, description = "A topic with this identifier already exists (`topic_exists`)."),
+    ),
+)]
+pub(crate) async fn create(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let new = NewTopic::open("", body, &mut problems).and_then(|mut new| {
+        let identifier = new.identifier(&mut problems);
+        let identifier =
+            identifier.and_then(|text| check_topic_identifier("identifier", text, &mut problems));
+        let name = new.name(&mut problems);
+        let open = new.is_open(&mut problems).unwrap_or(false);
+        new.fields.finish(handling.strict, &mut problems);
+        Some((identifier?, name?, open))
+    });
+    let (identifier, name, open) = valid_or_problems(new, problems)?;
+    let creating = topics::create(&gateway.operations, &caller.backend, caller.app, &identifier, &name, open);
+    Ok(HttpResponse::Ok().json(present(&creating.await?, None)))
+}
+
+/// Changes the given values of a topic.
+#[utoipa::path(
+    patch,
+    path = "/v3/topics/{topic}",
+    operation_id = "changeTopic",
+    tag = "topics",
+    security(("app" = [])),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
+    request_body = Option<described::TopicValues>,
+    responses((status = 200, description = "The topic.", body = TopicBody)),
+)]
+pub(crate) async fn change(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.optional_json().await?;
+    let topic = id.topic()?;
+    let (name, open) = read_values(body, handling.strict)?;
+    let changing =
+        topics::change(&gateway.operations, &caller.backend, caller.app, &topic, name.as_deref(), open);
+    Ok(HttpResponse::Ok().json(present(&changing.await?, None)))
 }
 
 /// Creates a topic, or changes the given values of an existing one.
@@ -141,7 +223,7 @@ pub(crate) async fn put(
     operation_id = "getTopic",
     tag = "topics",
     security(("app" = [])),
-    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
     responses((status = 200, description = "The topic.", body = TopicBody)),
 )]
 pub(crate) async fn retrieve(
@@ -164,7 +246,7 @@ pub(crate) async fn retrieve(
     operation_id = "deleteTopic",
     tag = "topics",
     security(("app" = [])),
-    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier.")),
+    params(("topic" = TopicIdentifier, Path, description = "The topic's identifier, or its id.")),
     responses((status = 200, description = "The topic is deleted.", body = StatusBody)),
 )]
 pub(crate) async fn delete(
@@ -191,13 +273,21 @@ fn read_values(body: Option<Value>, strict: bool) -> Result<(Option<String>, Opt
     valid_or_problems(values, problems)
 }
 
-fn present(topic: &Topic, subscribed: Option<bool>) -> TopicBody<'_> {
+/// `subscription` is None if the call is not for a user.
+fn present<'a>(topic: &'a Topic, subscription: Option<&'a Option<TopicChannels>>) -> TopicBody<'a> {
     TopicBody {
+        id: topic.id,
         identifier: &topic.identifier,
         name: &topic.name,
         open: topic.open,
-        subscribed,
+        subscribed: subscription.map(Option::is_some),
+        channels: subscription.and_then(Option::as_ref).map(allowed),
         created_at: topic.created_at,
         updated_at: topic.updated_at,
     }
+}
+
+/// Returns the channels on which a topic may reach a subscriber.
+pub(crate) fn allowed(channels: &TopicChannels) -> &[Channel] {
+    channels.as_deref().unwrap_or(&Channel::DELIVERED)
 }

@@ -1,13 +1,20 @@
 //! The bodies of requests. `domain::body!` declares each of them next to its reader.
 
 use crate::deliveries::callbacks::twilio;
-use crate::directory::{bulk, categories, connect, preferences, profile, subscriptions, topics, users};
+use crate::directory::{
+    bulk, categories, connect, preferences, profile, subscribers, subscriptions, topics, users,
+};
 use crate::inbox::{app_state, bulk as many, place};
 
 web::described! {
     SendRequest: domain::request::SendBody,
     NewCategory: categories::CategoryToCreate,
     TopicValues: topics::TopicValues,
+    NewTopic: topics::NewTopic,
+    NewSubscribers: subscribers::NewSubscribers,
+    FormerSubscribers: subscribers::FormerSubscribers,
+    NewChannels: subscribers::NewChannels,
+    OwnChannels: subscriptions::OwnChannels,
     SubscriptionChanges: subscriptions::SubscriptionChanges,
     NewPreferences: preferences::NewPreferences,
     Profile: domain::profile::ProfileSchema,

@@ -73,7 +73,8 @@ const COUNTS: &[&str] = &["totalCount", "unreadCount", "unseenCount"];
 const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
 const CATEGORY: &[&str] =
     &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
-const TOPIC: &[&str] = &["createdAt", "identifier", "name", "open", "subscribed", "updatedAt"];
+const TOPIC: &[&str] =
+    &["channels", "createdAt", "id", "identifier", "name", "open", "subscribed", "updatedAt"];
 const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];
 /// Default values of a row: a call by the app, without a body, answered with 200.
 const PLAIN: Row = Row {
@@ -235,13 +236,64 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         calls: &["GET /v3/topics/{topic}/subscriptions"],
-        members: &["identifier", "subscribedAt"],
+        members: &["channels", "identifier", "subscribedAt"],
         ..PLAIN
     },
     Row {
-        calls: &["PUT /v3/topics/{open}/subscription", "DELETE /v3/topics/{open}/subscription"],
-        by: USER,
+        calls: &["POST /v3/topics"],
+        body: Some(|| json!({"identifier": "{new}", "name": "Łódź"})),
+        has_fixed_members: true,
+        members: TOPIC,
+        ..PLAIN
+    },
+    Row {
+        calls: &["PATCH /v3/topics/{topic}"],
+        body: Some(|| json!({"name": "Łódź"})),
+        has_fixed_members: true,
+        members: TOPIC,
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/topics/{topic}/users"],
+        body: Some(|| json!({"users": [{"identifier": "ada", "channels": ["push"]}]})),
+        has_fixed_members: true,
+        members: &["data", "subscribed", "unsubscribed"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["POST /v3/topics/{topic}/detachUsers"],
+        body: Some(|| json!({"users": ["ada"]})),
+        has_fixed_members: true,
+        members: &["data", "subscribed", "unsubscribed"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/topics/{topic}/users/ada"],
+        body: Some(|| json!({"channels": ["inApp", "push"]})),
+        has_fixed_members: true,
         members: STATUS,
+        ..PLAIN
+    },
+    Row { calls: &["GET /v3/topics/subscriptions/{user}"], ..PLAIN },
+    Row {
+        calls: &["GET /v3/topics/{open}/subscription"],
+        by: USER,
+        members: &["channels", "subscribed", "topic"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["PUT /v3/topics/{open}/subscription"],
+        by: USER,
+        body: Some(|| json!({"channels": ["email"]})),
+        has_fixed_members: true,
+        members: STATUS,
+        ..PLAIN
+    },
+    Row { calls: &["DELETE /v3/topics/{open}/subscription"], by: USER, members: STATUS, ..PLAIN },
+    Row {
+        calls: &["PATCH /v3/workflows/welcome"],
+        status: 404,
+        members: &["code", "message", "status"],
         ..PLAIN
     },
     Row { calls: &["GET /v3/users/{user}/topics"], ..PLAIN },

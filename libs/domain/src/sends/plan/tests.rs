@@ -26,7 +26,8 @@ fn profile() -> Object {
 
 fn plan(facts: &SendFacts<'_>, turned_off: &[Channel], suppressed: &SuppressedTargets) -> Decision {
     let profile = profile();
-    let person = Person { number: UserNumber(5), profile: &profile, turned_off, endpoints: &[] };
+    let person =
+        Person { number: UserNumber(5), profile: &profile, turned_off, topic_channels: None, endpoints: &[] };
     decide_recipient(facts, &Recipient::plain("ada".into()), Some(person), suppressed)
 }
 
@@ -49,7 +50,8 @@ fn a_plain_send_uses_every_channel_with_a_provider_and_an_address() {
 
 fn planned(profile: &serde_json::Value) -> Decision {
     let profile = profile.as_object().unwrap();
-    let person = Person { number: UserNumber(5), profile, turned_off: &[], endpoints: &[] };
+    let person =
+        Person { number: UserNumber(5), profile, turned_off: &[], topic_channels: None, endpoints: &[] };
     let facts = facts(None, &[Channel::Email, Channel::Sms]);
     decide_recipient(&facts, &Recipient::plain("ada".into()), Some(person), &SuppressedTargets::new())
 }
@@ -98,7 +100,8 @@ fn an_unknown_recipient_gets_nothing() {
 fn tokens_that_no_provider_serves_are_not_planned() {
     let profile = json!({"fcm": {"tokens": ["a"]}, "apns": {"tokens": ["b"]}});
     let profile = profile.as_object().unwrap();
-    let person = Person { number: UserNumber(5), profile, endpoints: &[], turned_off: &[] };
+    let person =
+        Person { number: UserNumber(5), profile, topic_channels: None, endpoints: &[], turned_off: &[] };
     let planned = |kinds: &[&str], dead: &[&str]| {
         let kinds: Vec<_> = kinds.iter().map(ToString::to_string).collect();
         let dead = dead.iter().map(|target| (Channel::MobilePush, target.to_string())).collect();
@@ -125,8 +128,13 @@ fn each_browser_gets_its_own_delivery_except_dead_ones() {
     let profile = profile();
     let endpoints = ["https://a", "https://b", "https://c"].map(str::to_owned);
     let providers = [Channel::WebPush];
-    let person =
-        |off| Person { number: UserNumber(5), profile: &profile, turned_off: off, endpoints: &endpoints };
+    let person = |off| Person {
+        number: UserNumber(5),
+        profile: &profile,
+        turned_off: off,
+        topic_channels: None,
+        endpoints: &endpoints,
+    };
     let dead = |dead: &[&str]| dead.iter().map(|&target| (Channel::WebPush, target.to_owned())).collect();
     let decide_recipient = |off, suppressed: &SuppressedTargets| {
         decide_recipient(
@@ -175,6 +183,35 @@ fn preferences_selection_and_suppression_each_record_their_reason() {
     );
 }
 
+#[test]
+fn subscriptions_limit_the_channels_that_preferences_leave() {
+    let profile = profile();
+    let person = Person {
+        number: UserNumber(5),
+        profile: &profile,
+        turned_off: &[Channel::InApp],
+        topic_channels: Some(&[Channel::InApp, Channel::Sms]),
+        endpoints: &[],
+    };
+    let facts = facts(None, &[Channel::Email, Channel::Sms]);
+    let decision =
+        decide_recipient(&facts, &Recipient::plain("ada".into()), Some(person), &SuppressedTargets::new());
+    assert!(!decision.in_app);
+    assert_eq!(
+        decision.deliveries.iter().map(|delivery| delivery.channel).collect::<Vec<_>>(),
+        [Channel::Sms]
+    );
+    assert_eq!(
+        decision.skips,
+        [
+            (Channel::InApp, Reason::PreferenceOff),
+            (Channel::Email, Reason::TopicChannelOff),
+            (Channel::WebPush, Reason::NoProvider),
+            (Channel::MobilePush, Reason::NoProvider),
+        ]
+    );
+}
+
 fn channels() -> impl Strategy<Value = Vec<Channel>> {
     prop::sample::subsequence(Channel::ALL, 0..Channel::ALL.len())
 }
@@ -187,7 +224,7 @@ proptest! {
     ) {
         let profile = profile();
         let person = known.then_some(Person {
-            number: UserNumber(5), profile: &profile, turned_off: &off, endpoints: &endpoints,
+            number: UserNumber(5), profile: &profile, turned_off: &off, topic_channels: None, endpoints: &endpoints,
         });
         let facts = SendFacts {
             ids: DeliveryIds::Hashed,

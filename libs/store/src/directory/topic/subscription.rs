@@ -1,14 +1,17 @@
 use std::collections::{HashMap, HashSet};
 
 use domain::content::Object;
-use domain::{AppId, Timestamp, TopicId, UserNumber};
+use domain::topic::TopicChannels;
+use domain::{AppId, Channel, Timestamp, TopicId, UserNumber};
 use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
+use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::directory::device::claim_user;
-use crate::directory::topic::{create, lock, share};
+use crate::directory::topic::{Topic, create, lock, share};
 use crate::directory::user;
+use crate::directory::user::merge::create_missing;
 use crate::directory::user::proof::{self, Writer};
 use crate::{Directory, Error};
 
@@ -34,7 +37,15 @@ pub enum SubscribeResult {
 pub struct Subscriber {
     pub number: UserNumber,
     pub identifier: String,
+    pub channels: TopicChannels,
     pub subscribed_at: Timestamp,
+}
+
+/// A user to subscribe. If the channels are not given, an existing subscription keeps its channels, and a new one has all.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewSubscriber {
+    pub identifier: String,
+    pub channels: Option<TopicChannels>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,7 +54,16 @@ pub struct SubscribedTopic {
     pub identifier: String,
     pub name: String,
     pub open: bool,
+    pub channels: TopicChannels,
     pub subscribed_at: Timestamp,
+}
+
+/// A subscription as its user sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OwnSubscription {
+    pub topic: Topic,
+    /// None if the user does not subscribe to the topic.
+    pub channels: Option<TopicChannels>,
 }
 
 impl Directory<'_> {
@@ -68,9 +88,6 @@ impl Directory<'_> {
         let users = lock_users(&mut transaction, app, &named).await?;
         let removed = delete(&mut transaction, app, id, &numbers(&users, remove)).await?;
         let added = insert(&mut transaction, app, id, &numbers(&users, add), at).await?;
-        if !added.is_empty() {
-            quota::check(&mut transaction, app, Quota::Subscriptions).await?;
-        }
         let known: Vec<_> = users.values().copied().map(UserNumber).collect();
         proof::end_many(&mut transaction, app, &known).await?;
         transaction.commit().await?;
@@ -91,13 +108,65 @@ impl Directory<'_> {
         Ok(Some(subscribed.chain(unsubscribed).collect()))
     }
 
-    /// Subscribes a user to an open topic, at the user's own request. Creates the user if necessary. An existing subscription keeps its
-    /// time; a new one gets the time `at`.
+    /// Subscribes users to an existing topic, and sets the channels of their subscriptions. No user may be named twice. Missing users are
+    /// created. Existing subscriptions keep their time, the others get the time `at`. Returns the results in the order of `users`; None if
+    /// the app has no such topic.
+    pub async fn subscribe_users(
+        self,
+        app: AppId,
+        topic: &str,
+        users: &[NewSubscriber],
+        at: Timestamp,
+    ) -> Result<Option<Vec<(String, SubscriptionChange)>>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let Some(topic) = lock(&mut transaction, app, topic).await? else { return Ok(None) };
+        let mut named: Vec<&str> = users.iter().map(|user| user.identifier.as_str()).collect();
+        // Two calls that create the same users then wait for each other in this order, and never deadlock.
+        named.sort_unstable();
+        create_missing(&mut transaction, &vec![app.0; named.len()], &named).await?;
+        let numbers = lock_users(&mut transaction, app, &named).await?;
+        let all: Vec<_> = numbers.values().copied().collect();
+        let added = insert(&mut transaction, app, topic, &all, at).await?;
+        let given = users.iter().filter_map(|user| Some((user, user.channels.as_ref()?)));
+        let choices = given
+            .filter_map(|(user, channels)| Some((UserNumber(*numbers.get(&user.identifier)?), channels)));
+        let choices: Vec<_> = choices.collect();
+        set_channels(&mut transaction, app, topic, &choices).await?;
+        let known: Vec<_> = all.into_iter().map(UserNumber).collect();
+        proof::end_many(&mut transaction, app, &known).await?;
+        transaction.commit().await?;
+        let change = |user: &NewSubscriber| match numbers.get(&user.identifier) {
+            Some(number) if added.contains(number) => SubscriptionChange::Subscribed,
+            Some(_) => SubscriptionChange::AlreadySubscribed,
+            None => SubscriptionChange::UnknownUser,
+        };
+        Ok(Some(users.iter().map(|user| (user.identifier.clone(), change(user))).collect()))
+    }
+
+    /// Sets the channels of a subscription. Returns false if the user does not subscribe to the topic.
+    pub async fn set_subscription_channels(
+        self,
+        app: AppId,
+        topic: TopicId,
+        user: &str,
+        channels: &TopicChannels,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
+        let Some(user) = user::lock(&mut transaction, app, user).await? else { return Ok(false) };
+        let changed = set_channels(&mut transaction, app, topic, &[(user.number, channels)]).await?;
+        proof::end_many(&mut transaction, app, &[user.number]).await?;
+        transaction.commit().await?;
+        Ok(changed > 0)
+    }
+
+    /// Subscribes a user to an open topic, at the user's own request, and sets the channels if they are given; a subscriber may do the
+    /// latter for every topic. Creates the user if necessary. An existing subscription keeps its time; a new one gets the time `at`.
     pub async fn subscribe_user(
         self,
         app: AppId,
         topic: &str,
         writer: impl Into<Writer<'_>>,
+        channels: Option<&TopicChannels>,
         at: Timestamp,
     ) -> Result<SubscribeResult, Error> {
         let writer = writer.into();
@@ -106,14 +175,18 @@ impl Directory<'_> {
         let Some((topic, is_open)) = share(&mut transaction, app, topic).await? else {
             return Ok(SubscribeResult::NoTopic);
         };
-        if !is_open {
-            let subscribes = subscribes(&mut transaction, app, topic, writer.user).await?;
-            return Ok(if subscribes { SubscribeResult::Subscribed } else { SubscribeResult::Closed });
+        if !is_open && !subscribes(&mut transaction, app, topic, writer.user).await? {
+            return Ok(SubscribeResult::Closed);
+        }
+        if !is_open && channels.is_none() {
+            return Ok(SubscribeResult::Subscribed);
         }
         let user = claim_user(&mut transaction, app, writer, &Object::new()).await?;
-        let added = insert(&mut transaction, app, topic, &[user.0], at).await?;
-        if !added.is_empty() {
-            quota::check(&mut transaction, app, Quota::Subscriptions).await?;
+        if is_open {
+            insert(&mut transaction, app, topic, &[user.0], at).await?;
+        }
+        if let Some(channels) = channels {
+            set_channels(&mut transaction, app, topic, &[(user, channels)]).await?;
         }
         transaction.commit().await?;
         Ok(SubscribeResult::Subscribed)
@@ -147,10 +220,9 @@ impl Directory<'_> {
         limit: i64,
     ) -> Result<Option<Vec<Subscriber>>, Error> {
         let Some(topic) = self.topic_id(app, topic).await? else { return Ok(None) };
-        let subscribers = sqlx::query_as!(
-            Subscriber,
-            "SELECT u.number, u.identifier, s.subscribed_at FROM (
-               SELECT user_number, subscribed_at FROM topic_subscription
+        let rows = sqlx::query!(
+            "SELECT u.number, u.identifier, s.channels, s.subscribed_at FROM (
+               SELECT user_number, channels, subscribed_at FROM topic_subscription
                WHERE app_id = $1 AND topic_id = $2 AND user_number > $3 ORDER BY user_number LIMIT $4
              ) AS s JOIN app_user u ON u.app_id = $1 AND u.number = s.user_number ORDER BY u.number",
             app.0,
@@ -160,7 +232,13 @@ impl Directory<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(Some(subscribers))
+        let subscribers = rows.into_iter().map(|row| Subscriber {
+            number: UserNumber(row.number),
+            identifier: row.identifier,
+            channels: row.channels.map(|names| parse(&names)),
+            subscribed_at: row.subscribed_at.into(),
+        });
+        Ok(Some(subscribers.collect()))
     }
 
     /// Lists topics in order of creation; None if the app has no such user.
@@ -179,9 +257,8 @@ impl Directory<'_> {
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(user) = user else { return Ok(None) };
-        let topics = sqlx::query_as!(
-            SubscribedTopic,
-            "SELECT t.id, t.identifier, t.name, t.open, s.subscribed_at
+        let rows = sqlx::query!(
+            "SELECT t.id, t.identifier, t.name, t.open, s.channels, s.subscribed_at
              FROM topic_subscription s JOIN topic t ON t.app_id = $1 AND t.id = s.topic_id
              WHERE s.app_id = $1 AND s.user_number = $2 AND s.topic_id > $3 ORDER BY s.topic_id LIMIT $4",
             app.0,
@@ -191,7 +268,15 @@ impl Directory<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        Ok(Some(topics))
+        let topics = rows.into_iter().map(|row| SubscribedTopic {
+            id: TopicId(row.id),
+            identifier: row.identifier,
+            name: row.name,
+            open: row.open,
+            channels: row.channels.map(|names| parse(&names)),
+            subscribed_at: row.subscribed_at.into(),
+        });
+        Ok(Some(topics.collect()))
     }
 
     /// Removes up to `limit` subscriptions of a deleted topic, and the record of the topic if none are left. Returns 0 if there is nothing
@@ -267,7 +352,42 @@ fn numbers(users: &HashMap<String, i64>, identifiers: &[String]) -> Vec<i64> {
     identifiers.iter().filter_map(|identifier| users.get(identifier).copied()).collect()
 }
 
-/// Returns the users who did not subscribe to the topic before.
+/// Returns the number of changed subscriptions: 0 if none of the users subscribes to the topic.
+async fn set_channels(
+    connection: &mut PgConnection,
+    app: AppId,
+    topic: TopicId,
+    choices: &[(UserNumber, &TopicChannels)],
+) -> Result<u64, Error> {
+    if choices.is_empty() {
+        return Ok(0);
+    }
+    let names = |channels: &TopicChannels| {
+        let names = channels.as_ref()?.iter().map(|channel| channel.as_str());
+        Some(names.collect::<Vec<_>>().join(","))
+    };
+    columns! { (user, channels) in choices => users = user.0, limits = names(channels) }
+    let updated = sqlx::query!(
+        "UPDATE topic_subscription s SET channels = string_to_array(new.channels, ',')
+         FROM unnest($3::bigint[], $4::text[]) AS new (user_number, channels)
+         WHERE s.app_id = $1 AND s.topic_id = $2 AND s.user_number = new.user_number",
+        app.0,
+        topic.0,
+        &users,
+        &limits as &[Option<String>]
+    )
+    .execute(connection)
+    .await?;
+    Ok(updated.rows_affected())
+}
+
+/// Leaves out channels that only a newer release knows.
+pub(crate) fn parse(names: &[String]) -> Vec<Channel> {
+    let known: Vec<Channel> = names.iter().filter_map(|name| name.parse().ok()).collect();
+    Channel::ALL.iter().copied().filter(|channel| known.contains(channel)).collect()
+}
+
+/// Checks the quota. Returns the users who did not subscribe to the topic before.
 async fn insert(
     connection: &mut PgConnection,
     app: AppId,
@@ -287,8 +407,11 @@ async fn insert(
         users,
         instant(at)
     )
-    .fetch_all(connection)
+    .fetch_all(&mut *connection)
     .await?;
+    if !added.is_empty() {
+        quota::check(connection, app, Quota::Subscriptions).await?;
+    }
     Ok(added.into_iter().collect())
 }
 

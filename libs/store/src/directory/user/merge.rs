@@ -324,7 +324,7 @@ pub(crate) async fn merge_users<'a>(
 }
 
 /// Returns the numbers of the users that it created.
-async fn create_missing(
+pub(crate) async fn create_missing(
     connection: &mut PgConnection,
     apps: &[i64],
     identifiers: &[&str],

@@ -57,6 +57,7 @@ async fn finish(mut freeze: Freeze) -> Result<(), store::Error> {
             let known = person.map(|(number, profile)| plan::Person {
                 number,
                 profile,
+                topic_channels: None,
                 turned_off: &[],
                 endpoints: &[],
             });

@@ -2,7 +2,7 @@
 
 use domain::AppId;
 use domain::content::Object;
-use store::directory::topic::subscription::{SubscribeResult, SubscriptionChange};
+use store::directory::topic::subscription::{OwnSubscription, SubscribeResult, SubscriptionChange};
 use tokio::task::JoinSet;
 
 use crate::{Fixture, NOW, fixture};
@@ -34,7 +34,8 @@ async fn a_topic_belongs_to_its_app_and_keeps_values_that_are_not_given() {
     assert_eq!(directory.list_topics(shop, None, 10).await.unwrap(), std::slice::from_ref(&changed));
     assert!(directory.list_topics(shop, Some(changed.id), 10).await.unwrap().is_empty());
     assert!(directory.list_visible_topics(bank, "ada", None, 10).await.unwrap().is_empty());
-    assert_eq!(directory.list_visible_topics(shop, "ada", None, 10).await.unwrap(), [(changed, false)]);
+    let visible = OwnSubscription { topic: changed, channels: None };
+    assert_eq!(directory.list_visible_topics(shop, "ada", None, 10).await.unwrap(), [visible]);
     assert!(!directory.delete_topic(bank, "news").await.unwrap());
     assert!(directory.delete_topic(shop, "news").await.unwrap());
     assert!(!directory.delete_topic(shop, "news").await.unwrap());
@@ -56,7 +57,8 @@ async fn concurrent_changes_of_subscriptions_do_not_deadlock() {
                 let (add, remove) = users.split_at(20);
                 let changes = directory.change_subscriptions(app, "news", add, remove, NOW).await.unwrap();
                 assert_eq!(changes.unwrap().len(), 40);
-                let subscribed = directory.subscribe_user(app, "news", &users[writer], NOW).await.unwrap();
+                let subscribed =
+                    directory.subscribe_user(app, "news", &users[writer], None, NOW).await.unwrap();
                 assert_eq!(subscribed, SubscribeResult::Subscribed);
                 assert!(directory.unsubscribe_user(app, "news", &users[round]).await.unwrap());
             }
@@ -89,7 +91,7 @@ async fn no_subscription_of_a_deleted_topic_is_forgotten() {
                         directory.put_topic(app, "news", None, Some(true)).await.unwrap();
                     }
                     2 => {
-                        directory.subscribe_user(app, "news", &users[writer], NOW).await.unwrap();
+                        directory.subscribe_user(app, "news", &users[writer], None, NOW).await.unwrap();
                     }
                     _ => {
                         directory.change_subscriptions(app, "news", &users, &[], NOW).await.unwrap();

@@ -65,6 +65,7 @@ impl Fixture {
             let person = user.map(|(number, profile)| plan::Person {
                 number,
                 profile,
+                topic_channels: None,
                 turned_off: &[],
                 endpoints: &[],
             });

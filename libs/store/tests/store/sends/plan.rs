@@ -47,6 +47,7 @@ fn decide(planned: &PlannedChunk, facts: &Facts) -> Decisions {
             let person = facts.user(chunk.app, &recipient.identifier).map(|(number, profile)| Person {
                 number,
                 profile,
+                topic_channels: None,
                 turned_off: category.as_ref().map_or(&[], |of| facts.turned_off(chunk.app, of.id, number)),
                 endpoints: facts.endpoints(chunk.app, number),
             });
