@@ -339,6 +339,8 @@ export const createInbox = (options) => {
     preferences: {
       list: async () => (await loadPreferences()).list(),
       set: async (...choice) => (await loadPreferences()).set(...choice),
+      topics: async () => (await loadPreferences()).topics(),
+      setTopic: async (...choice) => (await loadPreferences()).setTopic(...choice),
     },
     push: {
       get state() {

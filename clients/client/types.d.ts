@@ -98,6 +98,17 @@ export interface Preferences {
     list(): Promise<CategoryPreference[]>;
     /** Turns a channel of one or several categories on or off. */
     set(categoryId: number | number[], channel: string, enabled: boolean): Promise<void>;
+    /** Lists the topics that the user sees, with every channel of the app. All are off if the user does not subscribe to the topic. */
+    topics(): Promise<TopicPreference[]>;
+    /** Turns a channel of a topic on or off. The first channel that is turned on subscribes the user to an open topic. */
+    setTopic(topic: string, channel: string, enabled: boolean): Promise<void>;
+}
+
+export interface TopicPreference {
+    id: number;
+    identifier: string;
+    name: string;
+    channels: { channel: string; enabled: boolean }[];
 }
 
 export interface Push {
@@ -327,5 +338,14 @@ export type CreatePush = (options: {
     device: { ID: string };
     changed(): void;
 }) => LoadedPush;
+
+/** Answer of `GET /v3/topics` for a user. */
+export interface VisibleTopic {
+    id: number;
+    identifier: string;
+    name: string;
+    /** The allowed channels; null if the user does not subscribe to the topic. */
+    channels: string[] | null;
+}
 
 export type CreatePreferences = (options: { api: Call; app(): Promise<App> }) => Preferences;

@@ -430,10 +430,11 @@ export class Panel {
       if (!isShown && inbox === this.inbox && this.view === view) this.showState('error');
       return;
     }
-    const list = await inbox?.preferences.list().catch(() => undefined);
-    const settings = list && (await import('./settings.js').catch(() => undefined));
+    const loaded = inbox && Promise.all([inbox.preferences.list(), inbox.preferences.topics()]);
+    const lists = await loaded?.catch(() => undefined);
+    const settings = lists && (await import('./settings.js').catch(() => undefined));
     if (inbox !== this.inbox || this.view !== view) return;
-    if (settings) settings.renderPreferences(this, list);
+    if (settings) settings.renderPreferences(this, ...lists);
     else this.showState('error');
   }
 

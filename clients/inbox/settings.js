@@ -1,6 +1,6 @@
 // Settings of <tidings-inbox>: preferences, and the opt-in for web push.
 // SPDX-License-Identifier: Apache-2.0
-/** @import { CategoryPreference } from '../client/types.js' */
+/** @import { CategoryPreference, TopicPreference } from '../client/types.js' */
 /** @import { Panel } from './panel.js' */
 /** @import { SwitchRow } from './types.js' */
 import { remember } from '../client/storage.js';
@@ -10,6 +10,7 @@ import { settings as english } from './strings.js';
 
 const css = `
 .hint { margin: 0; padding: 0 20px 8px; color: var(--_muted); font-size: 13.5px; }
+h3 { margin: 0; padding: 20px 20px 4px; font-size: 15px; }
 table { width: 100%; border-collapse: collapse; table-layout: fixed; }
 th { padding: 8px 4px; font-weight: 400; overflow-wrap: anywhere; }
 thead :is(th, td) { position: sticky; z-index: 1; inset-block-start: 0; background: var(--_bg); box-shadow: 0 1px var(--_line); color: var(--_muted); font-size: 11.5px; line-height: 1.25; vertical-align: bottom; }
@@ -79,11 +80,12 @@ export const renderPush = (panel) => {
 };
 
 /**
- * Creates a table of switches with a row for each category and a column for each channel. Its first row turns a channel on or off
- * for all categories.
- * @param {Panel} panel @param {SwitchRow[]} rows @param {(channel: string, enabled: boolean) => Promise<void>} setAll
+ * Creates a table of switches with a row for each category or topic and a column for each channel. Its first row turns a channel on or
+ * off for all of them.
+ * @param {Panel} panel @param {'everything' | 'allTopics'} everything @param {SwitchRow[]} rows
+ * @param {(channel: string, enabled: boolean) => Promise<void>} setAll
  */
-const createTable = (panel, rows, setAll) => {
+const createTable = (panel, everything, rows, setAll) => {
   const { say } = panel.text;
   const channels = rows[0].channels.map(({ channel }) => channel);
   const labels = channels.map((channel) => say(/** @type {'email'} */ (channel)) || channel);
@@ -122,7 +124,7 @@ const createTable = (panel, rows, setAll) => {
         panel.fail();
       });
     };
-    return createSwitch(say('everything'), labels[column], { onchange });
+    return createSwitch(say(everything), labels[column], { onchange });
   });
   /** Shows in the first row which channels are on for all, some or no categories. */
   const showAll = () => {
@@ -142,7 +144,7 @@ const createTable = (panel, rows, setAll) => {
     return createRow(h('th', { scope: 'row' }, h('bdi', {}, name), ...note), boxes[row]);
   });
   const hasAll = rows.filter(({ isLocked }) => !isLocked).length > 1;
-  const first = hasAll ? [createRow(h('th', { scope: 'row' }, say('everything')), all)] : [];
+  const first = hasAll ? [createRow(h('th', { scope: 'row' }, say(everything)), all)] : [];
   return h(
     'table',
     { className: 'switches' },
@@ -153,9 +155,8 @@ const createTable = (panel, rows, setAll) => {
 };
 
 /** @param {Panel} panel @param {CategoryPreference[]} list */
-export const renderPreferences = (panel, list) => {
-  panel.adopt(sheet, english);
-  const { ui, inbox, text } = panel;
+const createCategories = (panel, list) => {
+  const { inbox, text } = panel;
   /** @param {number | number[]} ids @param {string} channel @param {boolean} enabled */
   const set = async (ids, channel, enabled) => inbox?.preferences.set(ids, channel, enabled);
   const rows = list.map(({ id, critical: isLocked = false, channels, ...category }) => ({
@@ -163,11 +164,32 @@ export const renderPreferences = (panel, list) => {
     set: (/** @type {string} */ channel, /** @type {boolean} */ enabled) => set(id, channel, enabled),
   }));
   const open = rows.filter(({ isLocked }) => !isLocked).map(({ id }) => id);
-  const shown = rows[0]?.channels[0]
-    ? [
-        h('p', { className: 'hint' }, text.say('choose')),
-        createTable(panel, rows, (channel, enabled) => set(open, channel, enabled)),
-      ]
-    : [h('p', { className: 'state' }, text.say('noChoice'))];
-  ui.preferences.replaceChildren(...shown);
+  const table = createTable(panel, 'everything', rows, (channel, enabled) => set(open, channel, enabled));
+  return [h('p', { className: 'hint' }, text.say('choose')), table];
+};
+
+/** @param {Panel} panel @param {TopicPreference[]} list */
+const createTopics = (panel, list) => {
+  const { inbox, text } = panel;
+  const rows = list.map(({ id, identifier, channels, ...topic }) => ({
+    ...{ id, name: nameOf({ identifier, ...topic }), isLocked: false, channels },
+    set: async (/** @type {string} */ channel, /** @type {boolean} */ enabled) =>
+      inbox?.preferences.setTopic(identifier, channel, enabled),
+  }));
+  const table = createTable(panel, 'allTopics', rows, async (channel, enabled) => {
+    await Promise.all(rows.map(({ set }) => set(channel, enabled)));
+  });
+  table.classList.add('topics');
+  return [h('h3', {}, text.say('topics')), table];
+};
+
+/** @param {Panel} panel @param {CategoryPreference[]} categories @param {TopicPreference[]} topics */
+export const renderPreferences = (panel, categories, topics) => {
+  panel.adopt(sheet, english);
+  const { ui, text } = panel;
+  const shown = [
+    ...(categories[0]?.channels[0] ? createCategories(panel, categories) : []),
+    ...(topics[0]?.channels[0] ? createTopics(panel, topics) : []),
+  ];
+  ui.preferences.replaceChildren(...(shown[0] ? shown : [h('p', { className: 'state' }, text.say('noChoice'))]));
 };

@@ -60,6 +60,8 @@ export const settings = {
   choose: 'Choose where each kind of notification reaches you.',
   noChoice: 'There is nothing to choose yet',
   everything: 'All categories',
+  topics: 'Topics',
+  allTopics: 'All topics',
   locked: 'Always on',
   inApp: 'Inbox',
   email: 'Email',

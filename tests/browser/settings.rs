@@ -112,3 +112,40 @@ async fn reverts_when_the_server_refuses(browser: &mut Browser, window: &Window,
     assert_eq!(browser.in_inbox(window, states).await, json!(["some", false, true]));
     browser.call(window, "Network.setBlockedURLs", json!({"urls": []})).await;
 }
+
+#[tokio::test]
+async fn settings_mute_a_topic_on_one_channel() {
+    let (running, _files) = demo().await;
+    for topic in ["news", "offers"] {
+        let open = json!({"name": topic, "open": true});
+        assert_eq!(running.call(Method::PUT, &format!("/topics/{topic}"), Some(&open)).await.0, 200);
+    }
+    let subscribed = json!({"users": [{"identifier": "ada", "channels": ["inApp", "email", "push"]}]});
+    assert_eq!(running.call(Method::POST, "/topics/news/users", Some(&subscribed)).await.0, 200);
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open("ada").await;
+    open_settings(&mut browser, &window).await;
+    assert_eq!(
+        browser.in_inbox(&window, "return root.querySelector('.preferences h3').textContent").await,
+        "Topics"
+    );
+    let rows = "[...root.querySelectorAll('table.topics tbody:last-child tr')].map((row) => [...row.querySelectorAll('input')])";
+    let states = format!("return {rows}.map((row) => row.map(({{ checked }}) => checked))");
+    let none = [false; 5];
+    assert_eq!(browser.in_inbox(&window, &states).await, json!([[true, true, true, true, false], none]));
+    browser.has_no_findings_of_axe(&window).await;
+
+    // The second switch is that of emails. The second topic gets its first channel, which subscribes the user.
+    browser.in_inbox(&window, &format!("{rows}[0][1].click(); {rows}[1][0].click()")).await;
+    let shown = json!([[true, false, true, true, false], [true, false, false, false, false]]);
+    assert_eq!(browser.in_inbox(&window, &states).await, shown);
+    for (topic, channels) in
+        [("news", json!(["inApp", "webPush", "mobilePush"])), ("offers", json!(["inApp"]))]
+    {
+        eventually(SOON, "the channels are stored", async || {
+            let (_, own) = running.get_as("ada", &format!("/topics/{topic}/subscription")).await;
+            (own["channels"] == channels).then_some(())
+        })
+        .await;
+    }
+}
