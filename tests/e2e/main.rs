@@ -32,6 +32,7 @@ mod telemetry;
 mod template;
 mod up;
 mod up_failure;
+mod users;
 mod verify;
 mod verify_from_backup;
 mod web_push;

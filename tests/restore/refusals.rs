@@ -53,6 +53,7 @@ const OF_BEFORE: &str =
     DROP INDEX delivery_send, delivery_user;
     CREATE INDEX delivery_send ON delivery (app_id, send_id, recipient_index);
     CREATE INDEX delivery_user ON delivery (app_id, user_number);
+    DROP INDEX app_user_email, app_user_phone, app_user_identifier, app_user_name;
     DROP INDEX suppression_mailbox;
     DROP FUNCTION mailbox_key;
     ALTER TABLE delivery DROP COLUMN detail;
@@ -62,7 +63,7 @@ const OF_BEFORE: &str =
     ALTER TABLE message_failure DROP COLUMN unended;
     ALTER TABLE app_user DROP COLUMN unproven;
     ALTER TABLE web_push_subscription DROP COLUMN proven;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 64, 65)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 61, 64, 65)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -1,7 +1,7 @@
 //! Categories.
 
 use domain::{AppId, CategoryId};
-use store::directory::category::{Category, NewCategory};
+use store::directory::category::{Category, CategoryValues, NewCategory};
 
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
@@ -22,6 +22,18 @@ pub async fn create(
     caller.may(Permission::EditCategories, app)?;
     let created = database(operations.store.directory().create_category(app, category)).await?;
     created.ok_or(OperationError::Conflict(Conflict::CategoryExists))
+}
+
+/// Creates a category, or changes the given values of one.
+pub async fn put(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+    values: CategoryValues<'_>,
+) -> Result<Category, OperationError> {
+    caller.may(Permission::EditCategories, app)?;
+    database(operations.store.directory().put_category(app, identifier, values)).await
 }
 
 /// Deletes a category and the users' preferences for it.

@@ -70,19 +70,40 @@ pub async fn find(
     Ok((user, devices))
 }
 
+/// Users that a list shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UserFilter<'a> {
+    All,
+    /// Users with this email address. Case does not matter.
+    Email(&'a str),
+    /// Users with this phone number. Only digits and `+` count.
+    PhoneNumber(&'a str),
+    /// Users whose identifier, email address or name begins with this text. Such a list has no further page.
+    Start(&'a str),
+}
+
 /// Lists at most `limit` users that were created after the user `after`, each with its devices. The boolean is true if further users
 /// follow.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
+    filter: UserFilter<'_>,
     after: Option<UserNumber>,
     limit: usize,
 ) -> Result<(Vec<(User, Vec<Device>)>, bool), OperationError> {
     caller.may(Permission::ViewUsers, app)?;
     let directory = operations.store.directory();
-    let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    let mut users = database(directory.list_users(app, after, wanted)).await?;
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let wanted = most.saturating_add(1);
+    let mut users = match filter {
+        UserFilter::All => database(directory.list_users(app, after, wanted)).await?,
+        UserFilter::Email(email) => database(directory.users_with_email(app, email, after, wanted)).await?,
+        UserFilter::PhoneNumber(number) => {
+            database(directory.users_with_phone(app, number, after, wanted)).await?
+        }
+        UserFilter::Start(start) => database(directory.search_users(app, start, most)).await?,
+    };
     let has_more = users.len() > limit;
     users.truncate(limit);
     let numbers: Vec<_> = users.iter().map(|user| user.number).collect();

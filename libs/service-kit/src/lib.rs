@@ -12,6 +12,7 @@ pub mod follower;
 pub mod fullness;
 mod health;
 pub mod installation;
+pub mod likeness;
 pub mod line_rate;
 pub mod log_filter;
 pub mod metrics;

@@ -18,8 +18,14 @@ impl FromRequest for Handling {
     type Future = Ready<Result<Handling, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Ok(Handling::of(request)))
+    }
+}
+
+impl Handling {
+    pub(crate) fn of(request: &HttpRequest) -> Handling {
         let mut values = request.headers().get_all("prefer").filter_map(|value| value.to_str().ok());
-        ready(Ok(Handling { strict: values.any(|value| value.split([',', ';']).any(is_strict)) }))
+        Handling { strict: values.any(|value| value.split([',', ';']).any(is_strict)) }
     }
 }
 

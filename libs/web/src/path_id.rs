@@ -77,6 +77,11 @@ impl PathId {
         valid_or_problems(topic, problems)
     }
 
+    /// Parses the id as the identifier of a category; 400 if it is invalid.
+    pub fn category_identifier(self) -> Result<String, Failure> {
+        self.identifier("id")
+    }
+
     fn identifier(self, name: &'static str) -> Result<String, Failure> {
         let Some(text) = self.text else {
             return Err(Failure::problem(name, "invalid_character", format!("{name} must be UTF-8")));

@@ -1,40 +1,43 @@
 //! The query string, read parameter by parameter.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::future::{Ready, ready};
 use std::ops::RangeInclusive;
 
 use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest};
+use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use domain::Problem;
 use percent_encoding::percent_decode_str;
 
+use crate::declared;
 use crate::failure::Failure;
-use crate::handling::Handling;
-
-/// Parameters that belong to the credentials of a call. Every call accepts them, even with strict handling.
-const OF_CREDENTIALS: [&str; 1] = ["userIdentifier"];
 
 /// A query string. Each parameter is validated when it is read.
 pub struct Query {
     request: HttpRequest,
-    /// Names of the parameters that the handler has read.
-    known: RefCell<Vec<&'static str>>,
 }
+
+/// Marks a request whose handler reads the query.
+struct QueryRead;
 
 impl FromRequest for Query {
     type Error = Failure;
     type Future = Ready<Result<Query, Failure>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        request.extensions_mut().insert(QueryRead);
         ready(Ok(Query::of(request)))
     }
 }
 
 impl Query {
     pub fn of(request: &HttpRequest) -> Query {
-        Query { request: request.clone(), known: RefCell::default() }
+        Query { request: request.clone() }
+    }
+
+    /// Returns true if the handler of this request reads the query.
+    pub(crate) fn is_read(request: &HttpRequest) -> bool {
+        request.extensions().contains::<QueryRead>()
     }
 
     /// Reads a text; None if the parameter is missing, empty or invalid. An invalid parameter adds a problem.
@@ -83,30 +86,15 @@ impl Query {
         found.map(|(_, value)| *value)
     }
 
-    /// Finishes reading. With strict handling, every parameter that the handler has not read adds a problem.
-    pub fn finish(&self, handling: Handling, problems: &mut Vec<Problem>) {
-        if !handling.strict {
-            return;
-        }
-        let known = [&OF_CREDENTIALS, self.known.borrow().as_slice()].concat();
-        for key in self.pairs().map(|(key, _)| key).filter(|key| !key.is_empty()) {
-            let name = decode(key).unwrap_or(Cow::Borrowed(key));
-            if !known.contains(&name.as_ref()) {
-                let message = format!("{name} is not a parameter of this call");
-                problems.push(Problem::new(name.as_ref(), "unknown_parameter", message));
-            }
-        }
-    }
-
-    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    /// Finishes reading. With strict handling, every parameter that the call does not declare adds a problem.
+    pub fn finish(&self, problems: &mut Vec<Problem>) {
+        problems.extend(declared::strict_problems(&self.request));
     }
 
     /// Returns the decoded value; None if the parameter is missing. A parameter that is sent twice, is not UTF-8 or contains
     /// U+0000 adds a problem.
     fn value(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
-        self.known.borrow_mut().push(name);
-        let named = self.pairs().filter(|(key, _)| decode(key).is_some_and(|key| key == name));
+        let named = pairs(&self.request).filter(|(key, _)| decode(key).is_some_and(|key| key == name));
         let mut values = named.map(|(_, value)| value);
         let value = decode(values.next()?);
         let problem = if values.next().is_some() {
@@ -119,6 +107,16 @@ impl Query {
         problems.push(problem);
         None
     }
+}
+
+/// Iterates over the decoded names of the parameters. A name that is not UTF-8 is not decoded.
+pub(crate) fn names(request: &HttpRequest) -> impl Iterator<Item = Cow<'_, str>> {
+    let names = pairs(request).map(|(key, _)| key).filter(|key| !key.is_empty());
+    names.map(|key| decode(key).unwrap_or(Cow::Borrowed(key)))
+}
+
+fn pairs(request: &HttpRequest) -> impl Iterator<Item = (&str, &str)> {
+    request.query_string().split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")))
 }
 
 fn decode(text: &str) -> Option<Cow<'_, str>> {

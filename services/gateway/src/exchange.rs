@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS};
+use actix_web::http::header::{
+    CACHE_CONTROL, HeaderName, HeaderValue, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
+};
 use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage};
@@ -20,7 +22,7 @@ use web::inlet::Reading;
 use web::limits::add_headers;
 use web::peer;
 use web::slow_reader::kept_until_read;
-use web::{cors, deprecation, request_path};
+use web::{cors, declared, deprecation, request_path};
 
 use crate::access::Access;
 use crate::base_path;
@@ -97,8 +99,9 @@ fn complete(response: &mut ServiceResponse, access: &Access) {
     let standing = request.extensions().get::<BucketState>().copied();
     let deprecated = deprecation::is_noted(request);
     let varies = access.header_names.vary();
+    let warnings = declared::warnings(request);
     let headers = response.headers_mut();
-    for (name, value) in cors {
+    for (name, value) in cors.into_iter().chain(warnings.into_iter().map(|warning| (WARNING, warning))) {
         headers.append(name, value);
     }
     if let Some(standing) = standing {

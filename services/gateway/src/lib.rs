@@ -33,6 +33,7 @@ use tokio::net::TcpSocket;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use web::admission::Admission;
+use web::declared::Declared;
 
 pub use web::body::{MAX_BODY, MAX_BODY_WITH_FILES, MAX_CALLBACK, MAX_USER_BODY};
 
@@ -111,10 +112,11 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let realtime = realtime::start(&context, sources, &served);
     let prefix = context.config.header_prefixes.first().context("header_prefixes is empty")?;
     let description = openapi::describe(prefix).context("the OpenAPI document")?;
+    let declared = Data::new(Declared::read(&description));
     let document = Data::new(Document::new(description)?);
     let address = listener.local_addr()?;
     let sockets = realtime.sockets.clone();
-    let shared = Shared { admission, access, gateway, realtime, document };
+    let shared = Shared { admission, access, gateway, realtime, document, declared };
     let server = server::start(listener, shared, until_drained(context))?;
     tracing::info!(%address, "serving the API");
     server.await?;

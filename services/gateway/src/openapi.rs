@@ -91,6 +91,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         whole::delete,
         categories::list,
         categories::create,
+        categories::put,
         categories::delete,
         topics::list,
         topics::create,

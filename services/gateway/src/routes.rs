@@ -1,9 +1,12 @@
 //! The routes of the API.
 
-use actix_web::Resource;
-use actix_web::http::Method;
-use actix_web::web::{ServiceConfig, to};
+use std::borrow::Cow;
+
+use actix_web::http::{Method, StatusCode};
+use actix_web::web::{Data, ServiceConfig, to};
+use actix_web::{HttpRequest, Resource};
 use web::call::{change, delete, for_users, get, patch, post, put, resource};
+use web::declared::Declared;
 use web::failure::Failure;
 use web::stranger::Stranger;
 
@@ -117,7 +120,7 @@ pub(crate) fn table() -> Table {
         ))
         .service(resource("/v3/notifications/{id}/state", for_users([put(app_state::set)])))
         .service(resource("/v3/categories", [get(categories::list).for_users(), post(categories::create)]))
-        .service(resource("/v3/categories/{id}", [delete(categories::delete)]))
+        .service(resource("/v3/categories/{id}", [put(categories::put), delete(categories::delete)]))
         .service(resource(
             "/v3/preferences",
             for_users([get(preferences::list), patch(preferences::set), put(preferences::set)]),
@@ -160,6 +163,14 @@ fn users_in_bulk() -> PathEntry {
     ("/v3/users/bulk", methods, resource)
 }
 
-async fn no_such_route(_: Stranger) -> Result<String, Failure> {
-    Err(Failure::not_found("no such route"))
+async fn no_such_route(
+    _: Stranger,
+    request: HttpRequest,
+    declared: Data<Declared>,
+) -> Result<String, Failure> {
+    let message = match declared.nearest(request.method(), request.path()) {
+        Some(nearest) => format!("no such route; did you mean {nearest}?").into(),
+        None => Cow::Borrowed("no such route; GET /docs lists the routes"),
+    };
+    Err(Failure::refused(StatusCode::NOT_FOUND, "not_found", message))
 }

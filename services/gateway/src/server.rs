@@ -14,6 +14,7 @@ use actix_web::rt::net::TcpStream;
 use actix_web::web::Data;
 use actix_web::{App, Error};
 use web::admission::Admission;
+use web::declared::Declared;
 use web::inlet::Inlet;
 
 use crate::access::Access;
@@ -39,6 +40,7 @@ pub(crate) struct Shared {
     pub(crate) gateway: Data<Gateway>,
     pub(crate) realtime: Data<Hub>,
     pub(crate) document: Data<Document>,
+    pub(crate) declared: Data<Declared>,
 }
 
 /// Serves the API on the listener. Stops accepting connections when `stopping` ends.
@@ -58,6 +60,7 @@ pub(crate) fn start(
             .app_data(shared.gateway.clone())
             .app_data(shared.realtime.clone())
             .app_data(shared.document.clone())
+            .app_data(shared.declared.clone())
             .configure(routes::routes)
             .wrap(from_fn(exchange));
         let app = app.into_factory().map_err(|error: Error| error.error_response());

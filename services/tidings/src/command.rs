@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use crate::print::print;
 use crate::{
     DONE, app, audit, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run, smoke,
-    suppression, template, verify, version, webhook,
+    suppression, template, users, verify, version, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -63,6 +63,7 @@ pub(crate) enum Tool {
     Parked(parked::Command),
     #[command(subcommand)]
     Suppression(suppression::Command),
+    Users(users::Arguments),
     #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
@@ -106,6 +107,7 @@ impl Tool {
             Tool::Template(command) => template::run(command).await?,
             Tool::Parked(command) => parked::run(command).await?,
             Tool::Suppression(command) => suppression::run(command).await?,
+            Tool::Users(arguments) => users::run(&arguments).await?,
             Tool::Audit(command) => audit::run(command).await?,
             Tool::Restore(arguments) => restore::run(&arguments).await?,
             Tool::Smoke(arguments) => smoke::run(&arguments).await?,

@@ -34,6 +34,7 @@ mod suppression;
 mod template;
 #[cfg(feature = "development")]
 mod up;
+mod users;
 mod verify;
 mod version;
 mod webhook;

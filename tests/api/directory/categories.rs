@@ -68,6 +68,35 @@ async fn category_flags_are_returned_to_clients() {
 }
 
 #[tokio::test]
+async fn a_put_names_a_category_that_a_send_has_created_and_keeps_values_that_it_does_not_give() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    service.by(&shop, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    let mut send = plain_send(&["ada"]);
+    send["category"] = json!("orders");
+    service.by(&shop, "POST /v3/notifications").json(&send).send().await.is(202);
+    let listed = async || service.of(&shop, "ada", "GET /v3/categories").send().await.is(200);
+    eventually(SOON, "the send has created its category", async || {
+        (listed().await[0]["name"] == "orders").then_some(())
+    })
+    .await;
+
+    let put =
+        async |body: Value| service.by(&shop, "PUT /v3/categories/orders").json(&body).send().await.is(200);
+    let named = put(json!({"name": "Your orders", "hideInInApp": true})).await;
+    assert_eq!((&named["name"], &named["hideInInApp"]), (&json!("Your orders"), &json!(true)));
+    let kept = put(json!({"hideInPreferenceManager": true})).await;
+    assert_eq!((&kept["name"], &kept["hideInInApp"]), (&json!("Your orders"), &json!(true)));
+    assert_eq!((&kept["id"], listed().await), (&named["id"], json!([kept])));
+
+    let path = "PUT /v3/categories/caf%C3%A9%2F7";
+    let new = service.by(&shop, path).json(&json!({"critical": true})).send().await.is(200);
+    assert_eq!((&new["identifier"], &new["name"]), (&json!("café/7"), &json!("café/7")));
+    assert_eq!(service.by(&bank, "GET /v3/categories").send().await.is(200), json!([]));
+    service.by(&shop, path).json(&json!({"name": 7})).send().await.has_problems(&[("name", "invalid_type")]);
+}
+
+#[tokio::test]
 async fn notifications_of_a_deleted_category_stay() {
     let service = Service::start().await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);

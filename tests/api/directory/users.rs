@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Backing, Service};
+use crate::service::{App, Backing, Service};
 
 #[tokio::test]
 async fn a_user_is_created_once() {
@@ -187,4 +187,76 @@ async fn pages_show_every_user_once_in_order_of_creation() {
         answer.has_problems(&[("limit", "invalid_number"), ("cursor", "invalid_cursor")]);
     }
     service.of(&shop, "user 1", "GET /v3/users").send().await.fails(401, "secret_required");
+}
+
+/// Creates users whose addresses, numbers and names are spelled in several ways.
+async fn with_people(service: &Service) -> App {
+    let shop = service.app("shop").await;
+    let bank = service.app("bank").await;
+    let long = "x".repeat(5_000);
+    for (user, profile) in [
+        (
+            "u-1",
+            json!({"email": " Ada@Example.com ", "phoneNumber": "+49 (0)151-1234.5678", "name": "Ada Lovelace"}),
+        ),
+        ("u-2", json!({"email": "ada@example.com", "phone": "+4915112345678", "name": "Änne"})),
+        ("grace%40example.com", json!({"phoneNumber": "+1 500 555 0006"})),
+        ("u-3", json!({"email": "grace@example.org", "name": "Grace", "phoneNumber": null})),
+        ("Ada-100%25", json!({"email": long, "name": long, "phoneNumber": long})),
+    ] {
+        for app in [&shop, &bank] {
+            service.by(app, &format!("PUT /v3/users/{user}")).json(&profile).send().await.is(200);
+        }
+    }
+    shop
+}
+
+#[tokio::test]
+async fn users_are_found_by_every_spelling_of_an_address_a_number_or_the_start_of_a_word() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = with_people(&service).await;
+    for (query, expected) in [
+        ("email=ADA@EXAMPLE.COM", &["u-1", "u-2"] as &[&str]),
+        ("email=grace@example.com", &["grace@example.com"]),
+        ("email=ada@example", &[]),
+        ("phoneNumber=%2B49+151+12345678", &["u-1", "u-2"]),
+        ("phoneNumber=+4915112345678", &["u-1", "u-2"]),
+        ("phoneNumber=%2B1(500)555-0006", &["grace@example.com"]),
+        ("phoneNumber=4915112345678", &[]),
+        ("q=ada", &["Ada-100%", "u-1", "u-2"]),
+        ("q=GRACE", &["grace@example.com", "u-3"]),
+        ("q=%C3%84NN", &["u-2"]),
+        ("q=ada-100%25", &["Ada-100%"]),
+        ("q=%25", &[]),
+        ("q=lovelace", &[]),
+        ("q=u-&limit=2", &["u-1", "u-2"]),
+    ] {
+        let found = service.by(&shop, &format!("GET /v3/users?{query}")).send().await.is(200);
+        let found: Vec<_> =
+            found["data"].as_array().unwrap().iter().map(|user| &user["identifier"]).collect();
+        assert_eq!(found, expected, "{query}");
+    }
+    let strict = service.by(&shop, "GET /v3/users?email=ada@example.com").header("Prefer", "handling=strict");
+    strict.send().await.is(200);
+}
+
+#[tokio::test]
+async fn found_users_are_paged_and_wrong_searches_are_refused() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = with_people(&service).await;
+    let list = async |query: &str| service.by(&shop, &format!("GET /v3/users?{query}")).send().await;
+    let first = list("email=ada@example.com&limit=1").await.is(200);
+    let cursor = first["nextCursor"].as_str().unwrap().to_owned();
+    let second = list(&format!("email=ada@example.com&limit=1&cursor={cursor}")).await.is(200);
+    assert_eq!(
+        (&first["data"][0]["identifier"], &second["data"][0]["identifier"]),
+        (&json!("u-1"), &json!("u-2"))
+    );
+    assert_eq!(second["nextCursor"], Value::Null);
+    assert_eq!(list("q=u-&limit=1").await.is(200)["nextCursor"], Value::Null);
+    list("q=a&email=b").await.has_problems(&[("", "conflict")]);
+    list(&format!("q=a&cursor={cursor}")).await.has_problems(&[("cursor", "conflict")]);
+    list("phoneNumber=x").await.has_problems(&[("phoneNumber", "invalid_number")]);
+    list(&format!("q={}", "x".repeat(256))).await.has_problems(&[("q", "too_long")]);
+    list("email=%00").await.has_problems(&[("email", "invalid_character")]);
 }

@@ -229,3 +229,47 @@ async fn strict_handling_knows_every_parameter() {
     }
     service.by(&shop, "GET /v3/notifications?userIdentifier=ada&page=1").send().await.is(200);
 }
+
+#[tokio::test]
+async fn an_unknown_parameter_is_named_with_the_one_that_was_meant() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    let get = async |query: &str| service.by(&shop, &format!("GET /v3/users?{query}")).send().await;
+    let misspelt = get("limt=1&%22x%22=1").await;
+    assert_eq!(misspelt.status, 200, "{}", misspelt.body);
+    let warnings: Vec<_> =
+        misspelt.headers.get_all("warning").iter().map(|value| value.to_str().unwrap()).collect();
+    assert_eq!(warnings.len(), 2, "{warnings:?}");
+    assert_eq!(warnings[0], "299 - \"limt is not a parameter of this call; did you mean limit?\"");
+    assert!(
+        warnings[1].starts_with("299 - \"%22x%22 is not a parameter of this call, which has "),
+        "{warnings:?}"
+    );
+    assert_eq!(get("limit=1&userIdentifier=ada").await.header("warning"), None);
+    let many = get(&(0..50).map(|index| format!("x{index}=1")).collect::<Vec<_>>().join("&")).await;
+    assert_eq!(many.headers.get_all("warning").iter().count(), 5);
+    let many =
+        format!("GET /v3/profile?{}", (0..150).map(|index| format!("x{index}=1&")).collect::<String>());
+    let strict = service.of(&shop, "ada", &many).header("Prefer", "handling=strict").send().await.is(400);
+    assert_eq!(strict["errors"].as_array().unwrap().len(), 100);
+    assert_eq!(service.call("GET /healthz?x=1").send().await.header("warning"), None);
+}
+
+#[tokio::test]
+async fn an_unknown_route_is_answered_with_the_nearest_one() {
+    let service = Service::start_with(Backing::Nothing).await;
+    for (call, nearest) in [
+        ("POST /v3/notification", "POST /v3/notifications"),
+        ("GET /v3/user/ada", "GET /v3/users/{identifier}"),
+        ("GET /v3/request/7/deliveries", "GET /v3/requests/{requestId}/deliveries"),
+        ("PUT /v2/profil", "PUT /v3/profile"),
+        ("GET /health", "GET /healthz"),
+    ] {
+        let answer = service.call(call).send().await;
+        answer.fails(404, "not_found");
+        assert_eq!(answer.body["message"], format!("no such route; did you mean {nearest}?"), "{call}");
+    }
+    let unlike = service.call("GET /wp-login.php").send().await;
+    unlike.fails(404, "not_found");
+    assert_eq!(unlike.body["message"], "no such route; GET /docs lists the routes");
+}

@@ -27,6 +27,7 @@ async fn every_endpoint_answers_under_every_alias_to_the_right_callers() {
             rows.succeeds(row, call).await;
             rows.succeeds(row, &with_trailing_slash(call)).await;
             rows.refuses_others(row, call).await;
+            rows.reports_unknown_parameters(row, call).await;
             rows.has_its_methods(call).await;
             rows.hides_foreign_resources(row, call).await;
         }
@@ -111,6 +112,39 @@ impl Rows<'_> {
             call.send().await.fails(401, code);
             self.tried.refusals += 1;
         }
+    }
+
+    /// Asserts that a parameter that the call does not have is refused with strict handling, before anything else is done, and is named
+    /// in a header otherwise. A link in a message may have any parameters.
+    async fn reports_unknown_parameters(&mut self, row: &Row, call: &str) {
+        let by = row.by[0];
+        let path = self.fixtures.fill(call).await;
+        let path = format!("{path}{}nonsense=1", if path.contains('?') { '&' } else { '?' });
+        let body = match row.body {
+            Some(body) => Some(self.fixtures.fill_body(body()).await),
+            None => None,
+        };
+        let request = || {
+            let request = self.fixtures.call(by, &path);
+            let request =
+                row.headers.iter().fold(request, |request, (name, value)| request.header(name, value));
+            body.iter().fold(request, |request, body| request.json(body))
+        };
+        if by != PermittedCallers::Anybody {
+            let strict = request().header("Prefer", "handling=strict").send().await;
+            strict.has_problems(&[("nonsense", "unknown_parameter")]);
+            self.tried.errors += 1;
+        }
+        let answer = request().send().await;
+        assert_eq!(answer.status, row.status, "{call}: {}", answer.body);
+        let warning = answer.header("warning").unwrap_or_default();
+        let expected = by != PermittedCallers::Anybody;
+        assert_eq!(
+            warning.starts_with("299 - \"nonsense is not a parameter"),
+            expected,
+            "{call}: {warning:?}"
+        );
+        self.tried.calls += 1;
     }
 
     /// Asserts that an unsupported method is answered with a 405 that lists the supported methods, even without credentials.

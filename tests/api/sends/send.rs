@@ -1,6 +1,6 @@
 //! `POST /v3/notifications`.
 
-use domain::Actor;
+use domain::{Actor, Channel};
 use serde_json::{Value, json};
 
 use crate::service::{Backing, SOON, Service, plain_send, titles};
@@ -108,6 +108,41 @@ async fn every_problem_of_a_send_is_named() {
         service.by(&shop, SEND).json(&body).send().await.has_problems(expected);
     }
     assert_eq!(service.sends().await, 0, "a refused send was published");
+}
+
+#[tokio::test]
+async fn strict_handling_refuses_every_recipient_and_channel_that_a_send_could_only_skip() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "PUT /v3/users/ada").send().await.is(200);
+    let strict = async |recipients: Value, more: Value| {
+        let mut body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": recipients}});
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        service.by(&shop, SEND).header("Prefer", "handling=strict").json(&body).send().await
+    };
+    strict(json!(["ada", {"identifier": "bob"}]), json!({})).await.is(202);
+    let unknown = strict(json!(["ada", "bab", "cyd"]), json!({})).await;
+    let problem = ("sendTo.recipients", "unknown_recipient");
+    unknown.has_problems(&[problem, problem]);
+    assert!(unknown.body["message"][0].as_str().unwrap().contains("\"bab\""), "{}", unknown.body);
+    strict(json!(["bab"]), json!({"onUnknownRecipient": "skip"})).await.is(202);
+    strict(json!(["bab"]), json!({"onUnknownRecipient": "reject"})).await.has_problems(&[problem]);
+
+    for &channel in Channel::ALL {
+        let named =
+            strict(json!(["ada"]), json!({"override": {"channels": ["inApp", channel.as_str()]}})).await;
+        if channel.is_delivered() {
+            named.is(202);
+        } else {
+            named.has_problems(&[("override.channels[1]", "channel_unavailable")]);
+        }
+    }
+    let wrong = strict(json!(["ada"]), json!({"override": {"channels": ["mail"]}})).await;
+    wrong.has_problems(&[("override.channels[0]", "unknown_channel")]);
+    let message = wrong.body["message"][0].as_str().unwrap();
+    for &channel in Channel::ALL {
+        assert_eq!(message.contains(channel.as_str()), channel.is_delivered(), "{channel}: {message}");
+    }
 }
 
 #[tokio::test]

@@ -35,6 +35,12 @@ impl Channel {
         !Channel::ONCE.contains(&self)
     }
 
+    /// Returns the names of the channels on which Tidings sends, for messages.
+    #[must_use]
+    pub fn delivered_names() -> String {
+        Channel::DELIVERED.map(Channel::as_str).join(", ")
+    }
+
     #[must_use]
     pub fn is_delivered(self) -> bool {
         Channel::DELIVERED.contains(&self)

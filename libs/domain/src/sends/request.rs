@@ -65,7 +65,8 @@ crate::body! {
         optional expires_at as "expiresAt": Time,
         /// Lane of the send. A send to more than 100 recipients always uses `bulk`, and so do the further subscribers of a large topic.
         optional lane: As<Lane, OneOf<Lane>>,
-        /// Treatment of unknown recipients: `skip` them, or `reject` the whole send.
+        /// Treatment of unknown recipients: `skip` them, or `reject` the whole send. An unknown recipient is an identifier without a user
+        /// and without an inline profile. Default: `reject` with strict handling, otherwise `skip`.
         optional on_unknown_recipient as "onUnknownRecipient": OneOf<OnUnknownRecipient>,
         /// Same as the header `Idempotency-Key`.
         optional idempotency_key as "idempotencyKey": As<VisibleText, Text<MAX_IDENTIFIER>>,
@@ -97,7 +98,7 @@ crate::schemas! {
 #[derive(Clone, Copy, Debug)]
 pub struct SendRules {
     pub now: Timestamp,
-    /// True if unknown members are problems (`Prefer: handling=strict`).
+    /// True if unknown members, recipients and channels are problems (`Prefer: handling=strict`).
     pub strict: bool,
 }
 
@@ -190,7 +191,8 @@ fn read_body(mut body: SendBody, rules: SendRules, problems: &mut Vec<Problem>) 
         lane,
         idempotency: None,
     };
-    let reject_unknown = matches!(unknown, Some(OnUnknownRecipient::Reject));
+    let reject_unknown =
+        unknown.map_or(rules.strict, |unknown| matches!(unknown, OnUnknownRecipient::Reject));
     ParsedSend { send, files, idempotency_key, deprecated, reject_unknown, untimely }
 }
 

@@ -85,7 +85,8 @@ impl TemplateDocument {
 fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>) -> Map<String, Value> {
     channels.retain(|_, content| !content.is_null());
     if channels.is_empty() {
-        let message = format!("channels must have content for at least one of {}", delivered());
+        let message =
+            format!("channels must have content for at least one of {}", Channel::delivered_names());
         problems.push(Problem::new("channels", "required", message));
     }
     channels.retain(|name, content| {
@@ -94,8 +95,10 @@ fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>)
         match name.parse::<Channel>().ok().filter(|channel| channel.is_delivered()) {
             Some(channel) => check_content(channel, &path, content.clone(), problems),
             None => {
-                let message =
-                    format!("{path} is not a channel of templates; expected one of {}", delivered());
+                let message = format!(
+                    "{path} is not a channel of templates; expected one of {}",
+                    Channel::delivered_names()
+                );
                 problems.push(Problem::new(path, "unknown_member", message));
             }
         }
@@ -105,10 +108,6 @@ fn valid_channels(mut channels: Map<String, Value>, problems: &mut Vec<Problem>)
         problems.len() == before
     });
     channels
-}
-
-fn delivered() -> String {
-    Channel::DELIVERED.map(Channel::as_str).join(", ")
 }
 
 /// Checks the content of one channel. Rejects unknown members. Requires at least one member of each group of

@@ -11,12 +11,14 @@ use operations::providers::{self, Draft, KnownKind};
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
     Caller, Conflict, Object, OperationError, Operations, Permission, audit, categories, parked,
-    suppressions, topics, users, webhooks,
+    suppressions, topics,
+    users::{self, UserFilter},
+    webhooks,
 };
 use serde_json::json;
 use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::suppression::SuppressionFilter;
-use store::directory::category::NewCategory;
+use store::directory::category::{CategoryValues, NewCategory};
 use uuid::Uuid;
 
 use crate::{World, world};
@@ -114,7 +116,7 @@ async fn directory_denials(
     call!(denied, "merge user", users::merge(operations, caller, app, "ada", no_profile()));
     call!(denied, "merge users", users::merge_many(operations, caller, app, Vec::new()));
     call!(denied, "find user", users::find(operations, caller, app, "ada"));
-    call!(denied, "list users", users::list(operations, caller, app, None, 1));
+    call!(denied, "list users", users::list(operations, caller, app, UserFilter::All, None, 1));
     call!(denied, "erase user", users::erase(operations, caller, app, "ada", 1));
     call!(denied, "put topic", topics::put(operations, caller, app, "news", None, None));
     call!(denied, "create topic", topics::create(operations, caller, app, "sport", "Sport", false));
@@ -139,6 +141,8 @@ async fn directory_denials(
         hide_in_preference_manager: false,
     };
     call!(denied, "create category", categories::create(operations, caller, app, category));
+    let values = CategoryValues::default();
+    call!(denied, "put category", categories::put(operations, caller, app, "orders", values));
     call!(denied, "delete category", categories::delete(operations, caller, app, CategoryId(1)));
     denied
 }
@@ -153,8 +157,8 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 40,
-            Role::Support => 35,
+            Role::Viewer => 41,
+            Role::Support => 36,
             Role::Editor => 30,
             Role::Operator => 6,
             Role::Admin => 0,
@@ -171,7 +175,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 53);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 54);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();

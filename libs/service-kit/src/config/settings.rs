@@ -12,7 +12,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use super::problem::{ConfigError, Origin, Problem};
-use crate::ServerUrl;
+use crate::{ServerUrl, likeness};
 
 const PREFIX: &str = "TIDINGS_";
 /// Variables that only tests use; they are not settings.
@@ -29,8 +29,6 @@ const VALUE_FILES: [(&str, &str); 5] = [
 ];
 /// In bytes: enough for the URLs of all servers of a cluster.
 const LONGEST_VALUE_FILE: u64 = 65_536;
-/// Similarity (0 to 1) from which an error suggests a known key.
-const LIKENESS: f64 = 0.7;
 
 #[derive(Default)]
 pub(super) struct Settings {
@@ -254,11 +252,10 @@ impl Settings {
     }
 
     fn nearest(&self, key: &str, origin: &Origin) -> Option<String> {
-        let likeness = |known: &str| strsim::jaro_winkler(key, known);
-        let nearest = self.taken.keys().max_by(|a, b| likeness(a).total_cmp(&likeness(b)))?;
-        (likeness(nearest) >= LIKENESS).then(|| match origin {
+        let nearest = likeness::nearest(key, self.taken.keys().copied())?;
+        Some(match origin {
             Origin::Variable(_) => variable_of(nearest),
-            Origin::File(_) | Origin::Default => (*nearest).to_owned(),
+            Origin::File(_) | Origin::Default => nearest.to_owned(),
         })
     }
 }

@@ -17,6 +17,15 @@ pub struct NewCategory<'a> {
     pub hide_in_preference_manager: bool,
 }
 
+/// Values of a category; None if a value stays as it is.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CategoryValues<'a> {
+    pub name: Option<&'a str>,
+    pub critical: Option<bool>,
+    pub hide_in_in_app: Option<bool>,
+    pub hide_in_preference_manager: Option<bool>,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Category {
     pub id: CategoryId,
@@ -56,6 +65,49 @@ impl Directory<'_> {
         }
         transaction.commit().await?;
         Ok(created)
+    }
+
+    /// Creates a category, or changes the given values of one. Without a name, the name of a new category is its identifier.
+    pub async fn put_category(
+        self,
+        app: AppId,
+        identifier: &str,
+        values: CategoryValues<'_>,
+    ) -> Result<Category, Error> {
+        let mut transaction = self.0.begin().await?;
+        let row = sqlx::query!(
+            r#"INSERT INTO category AS known
+               (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
+             VALUES ($1, $2::text, coalesce($3::text, $2::text), coalesce($4::boolean, false), coalesce($5::boolean, false),
+               coalesce($6::boolean, false))
+             ON CONFLICT (app_id, identifier) DO UPDATE SET
+               name = coalesce($3::text, known.name), critical = coalesce($4::boolean, known.critical),
+               hide_in_in_app = coalesce($5::boolean, known.hide_in_in_app),
+               hide_in_preference_manager = coalesce($6::boolean, known.hide_in_preference_manager), updated_at = now()
+             RETURNING id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at,
+               xmax = 0 AS "is_new!""#,
+            app.0,
+            identifier,
+            values.name,
+            values.critical,
+            values.hide_in_in_app,
+            values.hide_in_preference_manager
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        if row.is_new {
+            quota::check(&mut transaction, app, Quota::Categories).await?;
+        }
+        transaction.commit().await?;
+        Ok(Category {
+            id: CategoryId(row.id),
+            identifier: row.identifier,
+            name: row.name,
+            hide_in_in_app: row.hide_in_in_app,
+            hide_in_preference_manager: row.hide_in_preference_manager,
+            created_at: row.created_at.into(),
+            updated_at: row.updated_at.into(),
+        })
     }
 
     /// In order of creation.

@@ -1,5 +1,6 @@
 pub mod merge;
 pub mod proof;
+mod search;
 mod update;
 pub(crate) mod writers;
 

@@ -10,6 +10,7 @@ use domain::profile::Author;
 use store::control::app::App;
 use web::accept;
 use web::body::Body;
+use web::declared;
 use web::failure::Failure;
 use web::peer;
 
@@ -106,6 +107,7 @@ macro_rules! extracted {
                 let request = request.clone();
                 Box::pin(async move {
                     let caller = $caller::read(request.clone()).await?;
+                    declared::check(&request)?;
                     // If the handler reads the body, `Body` checks `Accept` after it has checked the size, so that a body that is
                     // too large gets a 413 and not a 406.
                     if !Body::is_read(&request) {

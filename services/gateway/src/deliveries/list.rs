@@ -10,7 +10,6 @@ use serde::Serialize;
 use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
 use web::failure::{Failure, valid_or_problems};
-use web::handling::Handling;
 use web::path_id::PathId;
 use web::query::Query;
 
@@ -138,7 +137,6 @@ pub(crate) async fn list(
     caller: AppCaller,
     gateway: Data<Gateway>,
     id: PathId,
-    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
@@ -149,7 +147,7 @@ pub(crate) async fn list(
     let status = query.one_of("status", &statuses, &mut problems);
     let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(MAX_LIMIT);
     let after = query.text("cursor", &mut problems).and_then(|text| read_cursor(&text, &mut problems));
-    query.finish(handling, &mut problems);
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
 
     let request = id.request()?;

@@ -5,11 +5,13 @@ use actix_web::http::StatusCode;
 use actix_web::web::Data;
 use domain::body::Body as _;
 use domain::body::kind::{As, Filled, Flag, Identifier as IdentifierMember, Text};
+use domain::content::Object;
 use domain::fields::{MAX_IDENTIFIER, check_plain_json};
 use domain::{CategoryId, Problem, Timestamp};
 use operations::categories::{self, MOST_LISTED};
 use serde::Serialize;
-use store::directory::category::{Category, NewCategory};
+use serde_json::Value;
+use store::directory::category::{Category, CategoryValues, NewCategory};
 use utoipa::ToSchema;
 use web::body::Body;
 use web::cursor;
@@ -39,6 +41,21 @@ domain::body! {
         optional hide_in_preference_manager as "hideInPreferenceManager": Flag,
     }
     example {"identifier": "orders", "name": "Orders"}
+}
+
+domain::body! {
+    /// Values of a category. A value that is not given stays as it is.
+    pub(crate) struct CategoryChange as "CategoryValues" {
+        /// Display name, shown to users. Default for a new category: its identifier.
+        optional name: Filled<MAX_IDENTIFIER>,
+        /// Critical: user preferences are ignored for this category. Default for a new category: false.
+        optional critical: Flag,
+        /// Hint for clients to hide the category in inboxes. Default for a new category: false.
+        optional hide_in_in_app as "hideInInApp": Flag,
+        /// Hint for clients to hide the category on preference screens. Default for a new category: false.
+        optional hide_in_preference_manager as "hideInPreferenceManager": Flag,
+    }
+    example {"name": "Orders", "critical": false}
 }
 
 /// A category of an app's notifications.
@@ -109,6 +126,50 @@ pub(crate) async fn create(
     Ok(HttpResponse::Ok().json(present(&category)))
 }
 
+/// Creates a category, or changes the given values of an existing one.
+///
+/// The first send that names a category creates it with its identifier as the name. This call gives it a name that users
+/// understand. The `id` in the path is the identifier, such as `orders`, and not the number that the answers have as `id`.
+#[utoipa::path(
+    put,
+    path = "/v3/categories/{id}",
+    operation_id = "putCategory",
+    tag = "categories",
+    security(("app" = [])),
+    params(("id" = Identifier, Path, description = "The category's identifier, such as `orders`.")),
+    request_body = Option<described::CategoryValues>,
+    responses(
+        (status = 200, description = "The category.", body = CategoryBody),
+        (status = 403, description = "The app has reached its quota of categories (`quota_reached`), or is disabled."),
+    ),
+)]
+pub(crate) async fn put(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.optional_json().await?;
+    let identifier = id.category_identifier()?;
+    let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let change = CategoryChange::open("", body, &mut problems).map(|mut change| {
+        let name = change.name(&mut problems);
+        let critical = change.critical(&mut problems);
+        let hide_in_in_app = change.hide_in_in_app(&mut problems);
+        let hide_in_preference_manager = change.hide_in_preference_manager(&mut problems);
+        change.fields.finish(handling.strict, &mut problems);
+        (name, critical, hide_in_in_app, hide_in_preference_manager)
+    });
+    let (name, critical, hide_in_in_app, hide_in_preference_manager) = valid_or_problems(change, problems)?;
+    let values =
+        CategoryValues { name: name.as_deref(), critical, hide_in_in_app, hide_in_preference_manager };
+    let putting = categories::put(&gateway.operations, &caller.backend, caller.app, &identifier, values);
+    Ok(HttpResponse::Ok().json(present(&putting.await?)))
+}
+
 /// Lists the categories, in order of creation.
 ///
 /// The answer has at most 1,000 categories. If more exist, the header `Link` leads to the next page (`rel="next"`, RFC 8288).
@@ -132,6 +193,7 @@ pub(crate) async fn list(
     let mut problems = Vec::new();
     let limit = query.number("limit", 1..=MOST_LISTED, &mut problems).unwrap_or(MOST_LISTED);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one category more than the page shows, to find out if there is a next page.
     let listed = categories::list(&gateway.operations, &caller.caller, caller.app, after, limit + 1);

@@ -2,10 +2,11 @@
 //! nothing can be sent to such an address. With `Prefer: handling=strict`, the write is refused.
 
 use actix_web::HttpResponse;
-use actix_web::http::header::{HeaderValue, WARNING};
+use actix_web::http::header::WARNING;
 use domain::Problem;
 use web::failure::Failure;
 use web::handling::Handling;
+use web::warning;
 
 /// Refuses a strict write with malformed addresses. Returns the problems of any other write.
 pub(super) fn checked(malformed: Vec<Problem>, handling: Handling) -> Result<Vec<Problem>, Failure> {
@@ -14,11 +15,9 @@ pub(super) fn checked(malformed: Vec<Problem>, handling: Handling) -> Result<Vec
 
 /// Adds a header `Warning` for each malformed address that was stored.
 pub(super) fn with_warnings(mut answer: HttpResponse, malformed: &[Problem]) -> HttpResponse {
-    for problem in malformed {
-        // Messages about addresses of a profile are ASCII and never quote the address.
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - \"{}\"", problem.message)) {
-            answer.headers_mut().append(WARNING, value);
-        }
+    // Messages about addresses of a profile are ASCII and never quote the address.
+    for value in malformed.iter().filter_map(|problem| warning::value(&problem.message)) {
+        answer.headers_mut().append(WARNING, value);
     }
     answer
 }

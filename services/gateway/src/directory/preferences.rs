@@ -214,8 +214,7 @@ fn read_channel(
         let channel = name.parse();
         if channel.is_err() {
             let path = choice.fields.path("channel");
-            let names: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
-            let message = format!("{path} must be one of {}", names.join(", "));
+            let message = format!("{path} must be one of {}", Channel::delivered_names());
             problems.push(Problem::new(path, "unknown_channel", message));
         }
         channel.ok()

@@ -214,6 +214,7 @@ pub(crate) async fn list_of_user(
     let mut problems = Vec::new();
     let limit = read_limit(&query, &mut problems);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one subscription more than the page shows, to find out if there is a next page.
     let listing = topics::of_user(&gateway.operations, &caller.backend, caller.app, &user, after, limit + 1);

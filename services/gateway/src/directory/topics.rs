@@ -106,6 +106,7 @@ pub(crate) async fn list(
     let limit = query.number("limit", 1..=MOST_TOPICS, &mut problems).unwrap_or(MOST_TOPICS);
     let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
     let named_user = if caller.by_app { query.text("userIdentifier", &mut problems) } else { None };
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     // Read one topic more than the page shows, to find out if there is a next page.
     let topics = topics::list(&gateway.operations, &caller.caller, caller.app, after, limit + 1).await?;

@@ -5,10 +5,10 @@ use actix_web::web::Data;
 use domain::body::Body as _;
 use domain::body::kind::{As, FreeObject as FreeMember, Identifier as IdentifierMember};
 use domain::content::Object;
-use domain::fields::{Fields, check_plain_json};
+use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::profile::ProfileSchema;
 use domain::{DeviceType, Problem, Timestamp, UserNumber, profile};
-use operations::users;
+use operations::users::{self, UserFilter};
 use serde::Serialize;
 use serde_json::Value;
 use store::directory::device::Device;
@@ -192,6 +192,9 @@ pub(crate) async fn retrieve(
 }
 
 /// Lists the users of the app, in order of creation.
+///
+/// `email`, `phoneNumber` and `q` find users, and exclude each other. The users that `q` finds have no further page: a longer text finds
+/// fewer of them. They are ordered by what was found: the identifier, the address, then the name.
 #[utoipa::path(
     get,
     path = "/v3/users",
@@ -206,7 +209,10 @@ pub(crate) async fn retrieve(
             minimum = 1,
             maximum = 100
         ),
-        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer. Not with `q`."),
+        ("email" = Option<String>, Query, description = "Only users with this email address. Upper and lower case make no difference. The identifier of a user without the key `email` counts as the address.", min_length = 1, max_length = 255),
+        ("phoneNumber" = Option<String>, Query, description = "Only users with this phone number. Spaces, hyphens, dots and parentheses make no difference.", min_length = 1, max_length = 255),
+        ("q" = Option<String>, Query, description = "Only users whose identifier, email address or name begins with this text. Upper and lower case make no difference.", min_length = 1, max_length = 255),
     ),
     responses((status = 200, description = "A page of users.", body = Listing)),
 )]
@@ -218,14 +224,65 @@ pub(crate) async fn list(
     let mut problems = Vec::new();
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
     let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
+    let search = Search::read(&query, &mut problems);
+    if after.is_some() && matches!(search, Some(Search::Start(_))) {
+        problems.push(Problem::new("cursor", "conflict", "cursor and q must not be sent together"));
+    }
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     let limit = usize::try_from(limit).unwrap_or_default();
-    let listed = users::list(&gateway.operations, &caller.backend, caller.app, after, limit);
+    let filter = search.as_ref().map_or(UserFilter::All, Search::filter);
+    let listed = users::list(&gateway.operations, &caller.backend, caller.app, filter, after, limit);
     let (users, has_more) = listed.await?;
     Ok(HttpResponse::Ok().json(Listing {
         data: users.iter().map(|(user, devices)| present(user, devices)).collect(),
         next_cursor: users.last().filter(|_| has_more).map(|(user, _)| cursor::write(user.number)),
     }))
+}
+
+/// Search of a list.
+enum Search {
+    Email(String),
+    PhoneNumber(String),
+    Start(String),
+}
+
+impl Search {
+    fn read(query: &Query, problems: &mut Vec<Problem>) -> Option<Search> {
+        let mut text = |name| {
+            let text = query.text(name, problems)?;
+            if text.len() > MAX_IDENTIFIER {
+                let message = format!("{name} must have at most {MAX_IDENTIFIER} bytes");
+                problems.push(Problem::new(name, "too_long", message));
+            }
+            Some(text)
+        };
+        let (email, number, start) = (text("email"), text("phoneNumber"), text("q"));
+        // In a query string, a plus sign that is not encoded is a space.
+        let number = number.map(|number| match number.strip_prefix(' ') {
+            Some(digits) => format!("+{digits}"),
+            None => number,
+        });
+        if number.as_ref().is_some_and(|number| !number.bytes().any(|byte| byte.is_ascii_digit())) {
+            problems.push(Problem::new("phoneNumber", "invalid_number", "phoneNumber must have digits"));
+        }
+        let found = [email.map(Search::Email), number.map(Search::PhoneNumber), start.map(Search::Start)];
+        let mut found = found.into_iter().flatten();
+        let search = found.next();
+        if found.next().is_some() {
+            let message = "email, phoneNumber and q exclude each other; send one of them";
+            problems.push(Problem::new("", "conflict", message));
+        }
+        search
+    }
+
+    fn filter(&self) -> UserFilter<'_> {
+        match self {
+            Search::Email(email) => UserFilter::Email(email),
+            Search::PhoneNumber(number) => UserFilter::PhoneNumber(number),
+            Search::Start(start) => UserFilter::Start(start),
+        }
+    }
 }
 
 impl NewUser {

@@ -8,7 +8,6 @@ use domain::inbox::ItemChange;
 use operations::inbox::{Change, Recency};
 use store::inbox::list::InboxItem;
 use web::failure::{Failure, valid_or_problems};
-use web::handling::Handling;
 use web::path_id::PathId;
 use web::query::Query;
 use web::status_body::{StatusBody, status_body};
@@ -37,12 +36,11 @@ pub(crate) async fn retrieve(
     gateway: Data<Gateway>,
     method: Method,
     id: PathId,
-    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
     let mark_seen = query.flag("markSeen", &mut problems);
-    query.finish(handling, &mut problems);
+    query.finish(&mut problems);
     let mark_seen = valid_or_problems(Some(mark_seen.unwrap_or(true)), problems)?
         && !caller.by_app
         && method == Method::GET;

@@ -10,7 +10,6 @@ use serde::Serialize;
 use store::inbox::list::{InboxFilter, InboxItem, InboxPage, PageStart, Place};
 use utoipa::ToSchema;
 use web::failure::{Failure, valid_or_problems};
-use web::handling::Handling;
 use web::query::Query;
 
 use crate::access::caller::UserCaller;
@@ -120,17 +119,16 @@ struct Pagination {
 pub(crate) async fn list(
     caller: UserCaller,
     gateway: Data<Gateway>,
-    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
-    let page = Page::read(&query, handling)?;
+    let page = Page::read(&query)?;
     let limit = usize::try_from(page.limit).unwrap_or_default();
     let listed = gateway.inboxes.list(&caller.caller, page.filter(), page.start, limit).await?;
     answer(&page, &listed)
 }
 
 impl Page {
-    fn read(query: &Query, handling: Handling) -> Result<Page, Failure> {
+    fn read(query: &Query) -> Result<Page, Failure> {
         let mut problems = Vec::new();
         let number = query.number("pageNo", 1..=LAST_PAGE, &mut problems);
         let limit = query.number("limit", 1..=MAX_LIMIT, &mut problems).unwrap_or(DEFAULT_LIMIT);
@@ -140,7 +138,7 @@ impl Page {
         }
         let filter = query.one_of("filter", &FILTERS, &mut problems);
         let category = query.text("category", &mut problems);
-        query.finish(handling, &mut problems);
+        query.finish(&mut problems);
         let (number, start) = match cursor {
             Some(start) => (None, start),
             None => {

@@ -112,6 +112,7 @@ fn read_page(query: &Query) -> Result<(InboxFilter<'static>, PageStart, i64), Fa
     {
         problems.push(Problem::new("page", "conflict", "page and pageNo must not differ"));
     }
+    query.finish(&mut problems);
     let [page, page_no] = by_name;
     let unseen = InboxFilter { seen: Some(false), ..InboxFilter::default() };
     let page = match (page.or(page_no), limit) {

@@ -9,6 +9,7 @@ use crate::inbox::{app_state, bulk as many, place};
 web::described! {
     SendRequest: domain::request::SendBody,
     NewCategory: categories::CategoryToCreate,
+    CategoryValues: categories::CategoryChange,
     TopicValues: topics::TopicValues,
     NewTopic: topics::NewTopic,
     NewSubscribers: subscribers::NewSubscribers,

@@ -59,7 +59,7 @@ const ERRORS: [(&str, &str, &str, &str); 14] = [
 ];
 
 /// Headers of answers: key, name, true if it is always present, description.
-const HEADERS: [(&str, &str, bool, &str); 9] = [
+const HEADERS: [(&str, &str, bool, &str); 10] = [
     (
         "RequestId",
         "X-Request-Id",
@@ -92,6 +92,12 @@ const HEADERS: [(&str, &str, bool, &str); 9] = [
         "Deprecation",
         false,
         "The request used a feature that is deprecated since this time (RFC 9745).",
+    ),
+    (
+        "Warning",
+        "Warning",
+        false,
+        "Names a query parameter that the call does not have, or a malformed address that the service stored; the code is 299. Sent once for each.",
     ),
     ("Link", "Link", false, "Link to the explanation of the deprecation."),
 ];
@@ -138,7 +144,7 @@ fn parameters() -> Value {
         },
         "Prefer": {
             "name": "Prefer", "in": "header", "required": false,
-            "description": "`handling=strict`: unknown members and parameters are problems (RFC 7240).",
+            "description": "`handling=strict`: unknown members and parameters are problems (RFC 7240). Otherwise, unknown members are ignored, and a header `Warning` names unknown parameters.",
             "schema": {"type": "string"}, "example": "handling=lenient",
         },
         "UserIdentifier": {

@@ -12,7 +12,6 @@ use actix_web::{HttpRequest, HttpResponse};
 use tokio::time::{Sleep, sleep};
 use web::accept;
 use web::failure::{Failure, valid_or_problems};
-use web::handling::Handling;
 use web::idle;
 use web::query::Query;
 
@@ -49,7 +48,6 @@ pub(crate) async fn open(
     request: HttpRequest,
     hub: Data<Hub>,
     method: Method,
-    handling: Handling,
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
@@ -57,7 +55,7 @@ pub(crate) async fn open(
     let in_query = query.text("lastEventId", &mut problems);
     query.text("deviceId", &mut problems);
     let (client, principal, caller) = caller(&request, &headers, Transport::EventStream).await?;
-    query.finish(handling, &mut problems);
+    query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     accept::check_event_stream(&request)?;
     let last = request.headers().get("last-event-id").and_then(|value| value.to_str().ok());

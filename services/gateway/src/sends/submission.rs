@@ -37,7 +37,7 @@ pub(crate) async fn read(
     let (body, size) = body.json_with_files().await?;
     let mut problems = Vec::new();
     let dry_run = query.flag("dryRun", &mut problems).unwrap_or(false);
-    query.finish(handling, &mut problems);
+    query.finish(&mut problems);
     let header_key = header_key(request, &mut problems);
     let has_key = header_key.is_some() || body.get("idempotencyKey").is_some();
     let rules = SendRules { now: clock::now(), strict: handling.strict };

@@ -213,6 +213,13 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row {
+        calls: &["PUT /v3/categories/{new}", "PUT /v3/categories/orders"],
+        body: Some(|| json!({"name": "Łódź", "hideInInApp": true})),
+        has_fixed_members: true,
+        members: CATEGORY,
+        ..PLAIN
+    },
+    Row {
         calls: &["DELETE /v3/categories/{category}", "DELETE /v3/notifications/categories/{category}"],
         members: STATUS,
         ..PLAIN
@@ -345,7 +352,16 @@ pub(super) const ROWS: &[Row] = &[
     Row { calls: &["DELETE /v3/users/{user}"], status: 202, members: STATUS, ..PLAIN },
     Row {
         calls: &["GET /v3/requests/{request}"],
-        members: &["acceptedAt", "counts", "recipients", "requestId", "sendAt", "status", "topics"],
+        members: &[
+            "acceptedAt",
+            "counts",
+            "recipients",
+            "requestId",
+            "sendAt",
+            "status",
+            "topics",
+            "warnings",
+        ],
         ..PLAIN
     },
     Row {

@@ -33,7 +33,8 @@ crate::body! {
     /// Overrides of the template and of the app's settings, for this send only. Each member other than `channels` and `channel`
     /// overrides one provider of the app; its name is the provider's identifier.
     pub(super) struct OverrideBody as "Override" {
-        /// The only channels to use. The service skips channels on which it cannot deliver.
+        /// The only channels to use: `inApp`, `email`, `webPush`, `mobilePush`, `sms`. The service skips the others with the reason
+        /// `channel_unavailable`, and refuses them with strict handling.
         optional channels: List<Channel>,
         /// Overrides by channel.
         optional channel: Nested<ChannelOverrides>,
@@ -85,7 +86,7 @@ impl OverrideBody {
         problems: &mut Vec<Problem>,
     ) -> (Option<Vec<Channel>>, Overrides) {
         let names = self.channels(problems).unwrap_or_default();
-        let channels = read_channels(&names, problems);
+        let channels = read_channels(&names, strict, problems);
         let mut overrides = Overrides::default();
         if let Some(by_channel) = self.channel(problems) {
             by_channel.read(&mut overrides, strict, problems);
@@ -112,19 +113,21 @@ impl ChannelOverrides {
     }
 }
 
-fn read_channels(names: &[Value], problems: &mut Vec<Problem>) -> Option<Vec<Channel>> {
+fn read_channels(names: &[Value], strict: bool, problems: &mut Vec<Problem>) -> Option<Vec<Channel>> {
     let mut channels = Vec::new();
     for (index, name) in names.iter().enumerate() {
-        match name.as_str().map(str::parse::<Channel>) {
-            Some(Ok(channel)) if channels.contains(&channel) => {}
-            Some(Ok(channel)) => channels.push(channel),
-            _ => {
-                let path = format!("override.channels[{index}]");
-                let known: Vec<_> = Channel::ALL.iter().map(|channel| channel.as_str()).collect();
-                let message = format!("{path} must be one of {}", known.join(", "));
-                problems.push(Problem::new(path, "unknown_channel", message));
+        let code = match name.as_str().map(str::parse::<Channel>) {
+            Some(Ok(channel)) if strict && !channel.is_delivered() => "channel_unavailable",
+            Some(Ok(channel)) if channels.contains(&channel) => continue,
+            Some(Ok(channel)) => {
+                channels.push(channel);
+                continue;
             }
-        }
+            _ => "unknown_channel",
+        };
+        let path = format!("override.channels[{index}]");
+        let message = format!("{path} must be one of {}", Channel::delivered_names());
+        problems.push(Problem::new(path, code, message));
     }
     (!channels.is_empty()).then_some(channels)
 }
