@@ -77,6 +77,7 @@ mod sends {
     mod dry_run;
     mod idempotency;
     mod lanes;
+    mod missing_data;
     mod options;
     pub(crate) mod overrides;
     mod send;

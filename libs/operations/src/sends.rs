@@ -4,6 +4,7 @@ pub mod accept;
 mod category;
 mod checks;
 pub mod dry_run;
+mod missing_data;
 mod provider_checks;
 mod push_sizes;
 pub mod status;
@@ -22,12 +23,14 @@ use store::sends::idempotency::Reservations;
 
 use crate::publisher::Publisher;
 use crate::sends::category::KnownCategories;
+use crate::sends::missing_data::KnownNeeds;
 
 /// Use cases of sends, and what they share.
 pub struct Sends {
     store: Store,
     publisher: Arc<Publisher>,
     categories: KnownCategories,
+    needs: KnownNeeds,
     reservations: Reservations,
     /// Counts the transactional sends of each app. Sends beyond the app's rate go to the bulk lane.
     transactional_rates: RateLimits,
@@ -54,6 +57,7 @@ impl Sends {
             store: context.store.clone(),
             publisher,
             categories: KnownCategories::new(),
+            needs: KnownNeeds::new(),
             reservations,
             transactional_rates: RateLimits::default(),
             transactional_rate: NonZeroU32::new(rate).unwrap_or(NonZeroU32::MIN),

@@ -1,3 +1,4 @@
+use domain::content::Object;
 use domain::plan::{self, Decision, Person, SendFacts, SuppressedTargets};
 use domain::profile::{Unproven, lacks_proof};
 use domain::send::{CHUNK_RECIPIENTS, Recipient};
@@ -24,6 +25,8 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
     let suppressed = facts.suppressed(chunk.app).unwrap_or(&nothing);
     let category = planned.category_with_preferences();
     let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
+    let missing = |own: &Object| missing_variables(&chunk.send, template, own);
+    let missing_for_all = missing(&Object::new());
     let recipients = chunk.recipients().iter().enumerate();
     recipients
         .map(|(place, recipient)| {
@@ -39,16 +42,25 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
                 endpoints: facts.endpoints(chunk.app, number),
             });
             let unproven = person.and_then(|person| facts.unproven(chunk.app, person.number));
-            let decision = match (person, unproven.filter(|_| chunk.send.proven_targets)) {
+            let mut decision = match (person, unproven.filter(|_| chunk.send.proven_targets)) {
                 _ if facts.is_cancelled(chunk) => plan::decide_cancelled(&send, recipient, person),
                 (Some(person), Some(unproven)) => {
                     decide_proven(&send, recipient, person, unproven, suppressed)
                 }
                 _ => plan::decide_recipient(&send, recipient, person, suppressed),
             };
+            if decision.in_app || !decision.deliveries.is_empty() {
+                let has_own = !recipient.data.is_empty();
+                decision.missing = if has_own { missing(&recipient.data) } else { missing_for_all.clone() };
+            }
             (index, decision)
         })
         .collect()
+}
+
+fn missing_variables(send: &SendRequest, template: Option<&Template>, own: &Object) -> Vec<String> {
+    let missing = template.map(|template| template.needs.missing(send, own)).unwrap_or_default();
+    missing.into_keys().map(str::to_owned).collect()
 }
 
 /// Decides as if the user had no unproven targets.

@@ -14,6 +14,7 @@ use crate::channels::Channels;
 use crate::filters;
 use crate::growth::{self, Growth, UnboundedText};
 use crate::link;
+use crate::needs::TemplateNeeds;
 
 /// Instructions that one rendering may execute.
 const FUEL: u64 = 100_000;
@@ -32,6 +33,7 @@ const HTML: &str = "email.html";
 #[derive(Debug)]
 pub struct Template {
     pub(crate) channels: Channels,
+    pub(crate) needs: TemplateNeeds,
     environment: Environment<'static>,
     /// Bound by name of the text. Texts without one are not rendered; they exist only in versions that were stored before bounds were
     /// checked.
@@ -72,6 +74,7 @@ impl TemplateError {
 impl Template {
     /// A text without a bound leads to an error only when it is rendered.
     pub fn compile(channels: &Value) -> Result<Template, TemplateError> {
+        let needs = TemplateNeeds::of(channels);
         let channels: Channels = serde_json::from_value(channels.clone())?;
         let mut environment = environment();
         let mut growth = HashMap::new();
@@ -83,7 +86,7 @@ impl Template {
             }
             growth.insert(name, bound);
         }
-        Ok(Template { channels, environment, growth })
+        Ok(Template { channels, needs, environment, growth })
     }
 
     #[must_use]

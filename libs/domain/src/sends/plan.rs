@@ -62,6 +62,8 @@ pub struct Decision {
     pub deliveries: Vec<PlannedDelivery>,
     /// The skipped channels and their reasons, in the order of [`Channel::ALL`].
     pub skips: Vec<(Channel, Reason)>,
+    /// Variables of the template that the send lacks for the recipient.
+    pub missing: Vec<String>,
 }
 
 /// A planned external delivery.
@@ -118,6 +120,7 @@ pub fn decide_recipient(
         in_app: false,
         deliveries: Vec::new(),
         skips: Vec::new(),
+        missing: Vec::new(),
     };
     for channel in facts.channels() {
         match channel_targets(facts, channel, &recipient.identifier, person, suppressed) {
@@ -151,6 +154,7 @@ pub fn decide_erased(facts: &SendFacts<'_>) -> Decision {
         in_app: false,
         deliveries: Vec::new(),
         skips: facts.channels().map(|channel| (channel, Reason::RecipientErased)).collect(),
+        missing: Vec::new(),
     }
 }
 
@@ -185,6 +189,7 @@ pub fn decide_cancelled(
         in_app: false,
         deliveries: Vec::new(),
         skips: facts.channels().map(|channel| (channel, reason(channel))).collect(),
+        missing: Vec::new(),
     }
 }
 

@@ -11,14 +11,20 @@ use crate::{Caller, OperationError, Permission, Sends};
 
 impl Sends {
     /// Checks the times, the template and the category of a send. With `reject_unknown`, it also checks the recipients and
-    /// topics; with `strict`, also the topics. It also checks the overrides against the app's providers, and the size of the data if the
+    /// topics; with `strict`, also the topics and the data that the template needs. It also checks the overrides against the app's providers, and the size of the data if the
     /// send uses push channels only. It reads the template from the database and not from a cache, because the app may have created
     /// the template a moment ago.
     pub(crate) async fn check(&self, submission: &Submission) -> Result<(), OperationError> {
         let Submission { app, send, .. } = submission;
         let mut problems = submission.untimely.clone();
         if let Some(template) = &send.template {
-            problems.extend(self.template_problem(*app, template).await?);
+            match database(self.store.control().find_template(*app, template)).await? {
+                None => problems.push(unknown_template(template)),
+                Some(version) if submission.strict => {
+                    problems.extend(self.needs.problems(*app, version, send).await?)
+                }
+                Some(_) => {}
+            }
         }
         if let Some(category) = &send.category {
             self.categories.check(&self.store, *app, category).await?;
@@ -43,14 +49,6 @@ impl Sends {
         template: &TemplateRef,
     ) -> Result<Option<Problem>, OperationError> {
         caller.may(Permission::Send, app)?;
-        self.template_problem(app, template).await
-    }
-
-    async fn template_problem(
-        &self,
-        app: AppId,
-        template: &TemplateRef,
-    ) -> Result<Option<Problem>, OperationError> {
         let found = database(self.store.control().find_template(app, template)).await?;
         Ok(found.is_none().then(|| unknown_template(template)))
     }

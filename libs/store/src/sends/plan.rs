@@ -241,10 +241,13 @@ fn texts<'a>(reasons: impl Iterator<Item = (&'a Channel, Reason)>) -> String {
     texts.join(",")
 }
 
-/// Reasons of skips that the previous release cannot read.
+/// Reasons of skips that the previous release cannot read, and missing variables as `missing:variable`, which it ignores.
 fn details_of(decision: &Decision) -> Option<String> {
     let details = decision.skips.iter().filter_map(|(channel, reason)| Some((channel, reason.detail()?)));
-    Some(texts(details)).filter(|details| !details.is_empty())
+    let missing = decision.missing.iter().map(|variable| format!("missing:{variable}"));
+    let all: Vec<_> =
+        Some(texts(details)).filter(|details| !details.is_empty()).into_iter().chain(missing).collect();
+    Some(all.join(",")).filter(|details| !details.is_empty())
 }
 
 /// Parses elements of the form `channel:reason`. `details` has those for reasons that the previous release cannot read.

@@ -24,6 +24,8 @@ pub struct RequestSummary {
     pub parked: bool,
     /// Number of (recipient, channel) pairs.
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+    /// Variables of the template that the send lacked, each with the number of recipients for whom it did.
+    pub missing: Vec<(String, i64)>,
 }
 
 impl From<ParkedSend> for RequestSummary {
@@ -38,6 +40,7 @@ impl From<ParkedSend> for RequestSummary {
             cancelled: false,
             parked: true,
             counts: BTreeMap::new(),
+            missing: Vec::new(),
         }
     }
 }
@@ -70,7 +73,21 @@ impl Sends<'_> {
             cancelled: row.cancelled,
             parked: row.parked,
             counts: self.count_deliveries(app, send).await?,
+            missing: self.missing_variables(app, send).await?,
         }))
+    }
+
+    async fn missing_variables(self, app: AppId, send: SendId) -> Result<Vec<(String, i64)>, Error> {
+        let rows = sqlx::query!(
+            r#"SELECT split_part(detail, ':', 2) AS "variable!", count(*) AS "recipients!"
+               FROM planned_recipient CROSS JOIN unnest(details) AS detail
+               WHERE app_id = $1 AND send_id = $2 AND detail LIKE 'missing:%' GROUP BY 1 ORDER BY 1"#,
+            app.0,
+            send.0
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(rows.into_iter().map(|row| (row.variable, row.recipients)).collect())
     }
 
     async fn count_deliveries(

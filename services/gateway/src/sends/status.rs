@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::{Channel, SendId, Status, Timestamp};
+use domain::{Channel, Problem, SendId, Status, Timestamp};
 use serde::Serialize;
 use store::sends::status::RequestSummary;
 use utoipa::ToSchema;
@@ -21,7 +21,7 @@ use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
 #[schema(as = Request, example = json!({
     "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "status": "completed",
     "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2, "topics": [],
-    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}},
+    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}}, "warnings": [],
 }))]
 struct RequestBody {
     #[schema(value_type = Uuid)]
@@ -43,6 +43,10 @@ struct RequestBody {
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
+    /// Gaps of the send: `missing_data` for each variable that its template needs and its data lacked. The list is complete once all
+    /// recipients are planned.
+    #[schema(value_type = Vec<web::described::Problem>)]
+    warnings: Vec<Problem>,
 }
 
 /// A topic of a send.
@@ -82,7 +86,15 @@ pub(crate) async fn retrieve(
         recipients: request.recipients,
         topics,
         counts: request.counts,
+        warnings: request.missing.iter().map(missing_data).collect(),
     }))
+}
+
+fn missing_data((variable, recipients): &(String, i64)) -> Problem {
+    let plural = if *recipients == 1 { "" } else { "s" };
+    let message =
+        format!("data.{variable} was missing for {recipients} recipient{plural}; the template shows it");
+    Problem::new(format!("data.{variable}"), "missing_data", message)
 }
 
 /// Returns the status of the request as a whole; see [`RequestBody::status`].

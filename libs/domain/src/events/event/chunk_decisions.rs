@@ -112,6 +112,7 @@ mod tests {
             in_app: true,
             deliveries: deliveries.iter().map(delivery).collect(),
             skips: vec![(Channel::Sms, Reason::NoAddress)],
+            missing: Vec::new(),
         }
     }
 

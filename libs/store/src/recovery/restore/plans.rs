@@ -133,7 +133,17 @@ fn decisions(chunk: &FoundChunk<'_>) -> Decisions {
         .map(|(index, recipient, user, shape)| {
             let identifier = if shape.is_of_erased() { String::new() } else { recipient.identifier.clone() };
             let skips = shape.skips.clone();
-            (index, Decision { identifier, user, in_app: shape.in_app, deliveries: Vec::new(), skips })
+            (
+                index,
+                Decision {
+                    identifier,
+                    user,
+                    in_app: shape.in_app,
+                    deliveries: Vec::new(),
+                    skips,
+                    missing: Vec::new(),
+                },
+            )
         })
         .collect()
 }

@@ -51,6 +51,7 @@ async fn stored_decisions(connection: &mut PgConnection, chunk: &Chunk) -> Resul
                 in_app: row.in_app,
                 deliveries: waiting.remove(&row.recipient_index).unwrap_or_default(),
                 skips: read_skips(&row.skips, row.details.as_deref())?,
+                missing: Vec::new(),
             };
             Ok((u32::try_from(row.recipient_index).unwrap_or_default(), decision))
         })
