@@ -16,6 +16,7 @@ mod client;
 mod contract;
 mod coverage;
 mod deliveries {
+    mod explain;
     mod smpp_messages;
     mod twilio_callbacks;
 }

@@ -8,6 +8,7 @@ mod deployment;
 mod descendants;
 mod directory;
 mod erasure;
+mod explain;
 mod guide;
 mod healthcheck;
 mod inboxes;

@@ -69,6 +69,7 @@ async fn chunks_published_by_a_timer_or_a_redrive_are_published_again_after_a_re
         app,
         send_id: Some(scheduled),
         user: None,
+        wait: None,
     };
     assert!(store.sends().schedule(&chunk, &timer).await.unwrap());
     let aside = ParkRequest {

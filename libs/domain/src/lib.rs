@@ -12,6 +12,7 @@ mod digest;
 mod directory;
 mod events;
 pub mod excerpt;
+pub mod explain;
 pub mod fields;
 pub mod html;
 pub mod id;

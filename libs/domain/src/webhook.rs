@@ -22,7 +22,7 @@ impl WebhookEvent {
     #[must_use]
     pub fn of_status(status: Status) -> Option<WebhookEvent> {
         match status {
-            Status::Queued | Status::Sending | Status::Retrying => None,
+            Status::Queued | Status::Sending | Status::Retrying | Status::Waiting => None,
             Status::Sent => Some(WebhookEvent::DeliverySent),
             Status::Delivered => Some(WebhookEvent::DeliveryDelivered),
             Status::Failed

@@ -123,8 +123,12 @@ async fn attempts(
     let (Some(app), Some(send_id), Some(_)) = (parked.app, parked.send_id, parked.delivery) else {
         return Ok(Vec::new());
     };
-    let filter =
-        PairFilter { recipient: parked.recipient.as_deref(), channel: parked.channel(), status: None };
+    let filter = PairFilter {
+        recipient: parked.recipient.as_deref(),
+        channel: parked.channel(),
+        status: None,
+        recipient_index: None,
+    };
     let listed = operations.store.sends().list_pairs(app, send_id, filter, None, PAGE).await?;
     let delivery = listed.into_iter().find(|delivery| delivery.id == parked.delivery);
     Ok(delivery.map(|delivery| delivery.attempts).unwrap_or_default())

@@ -153,5 +153,5 @@ fn erasure_timer(app: AppId, erased: UserErased, partitions: u32) -> Result<NewT
     };
     let message = event.encode().map_err(OperationError::defect)?;
     let stream = StreamName::Inbox(partition(app, user, partitions));
-    Ok(NewTimer { id, due_at: now, stream, message, app, send_id: None, user: None })
+    Ok(NewTimer { id, due_at: now, stream, message, app, send_id: None, user: None, wait: None })
 }

@@ -3,11 +3,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use domain::event::bundle;
-use domain::{AppId, Envelope, SendId, StreamName};
+use domain::{AppId, Envelope, Event, Reason, SendId, StreamName};
 use event_log::{EventLog, Message, PublishError, Refusal};
 use store::Store;
 use store::database::batch::Batcher;
-use store::deliveries::timer::NewTimer;
+use store::deliveries::timer::{NewTimer, Wait};
 use uuid::Uuid;
 
 use crate::connections::LOG_ACK_LIMIT;
@@ -100,11 +100,18 @@ pub async fn append_or_set_timers(
                 app: event.app,
                 send_id: event.send_id,
                 user: None,
+                wait: waiting_job(&event.payload),
             }),
             Err(error) => return Err(error.into()),
         }
     }
     store.deliveries().set_timers(&refused).await.map_err(|error| AppendError::Timers(error.into()))
+}
+
+/// Returns the delivery that waits until its stream has room, if the message is a job.
+fn waiting_job(message: &[u8]) -> Option<Wait> {
+    let Event::DeliveryJob(job) = Envelope::decode(message).ok()?.event else { return None };
+    Some(Wait { delivery: job.delivery_id, reason: Reason::LogFull, provider: None, code: None })
 }
 
 /// Appends the events of concurrent callers together: while the log confirms events, further ones wait and share the next messages.

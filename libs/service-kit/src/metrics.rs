@@ -69,6 +69,8 @@ pub const PROVIDER_BREAKER: &str = "tidings_provider_breaker";
 /// Labels: `channel`, `cause`: providers are paused (`breaker`) or have reached their limit of concurrent calls (`busy`) or of calls per
 /// second (`rate`).
 pub const POSTPONED: &str = "tidings_postponed_total";
+/// Labels: `channel`, `reason` (`breaker_open`, `rate_limited`, `provider_busy`, `retry_later`, `log_full`). Counts up to 10,000 in all.
+pub const DELIVERIES_WAITING: &str = "tidings_deliveries_waiting";
 /// Labels: `channel`.
 pub const COPIES_IN_DOUBT: &str = "tidings_copies_in_doubt_total";
 pub const REMOVED_SENDS: &str = "tidings_removed_sends_total";
@@ -190,6 +192,7 @@ fn describe_work() {
         COPIES_IN_DOUBT,
         "Calls for deliveries whose provider may have accepted an earlier call"
     );
+    describe_gauge!(DELIVERIES_WAITING, "Deliveries that wait for a provider");
     describe_counter!(POSTPONED, "Jobs postponed without an attempt");
     describe_counter!(WEBHOOK_ATTEMPTS, "Attempts to deliver a message to an app's endpoint");
     describe_histogram!(WEBHOOK_CALL_SECONDS, Unit::Seconds, "Duration of a call to an endpoint");

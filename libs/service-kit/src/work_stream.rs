@@ -234,7 +234,16 @@ impl WorkStream {
                 _ => None,
             };
             let message = part.payload.to_vec();
-            Ok(NewTimer { id: clock::new_id(), due_at, stream: self.stream, message, app, send_id, user })
+            Ok(NewTimer {
+                id: clock::new_id(),
+                due_at,
+                stream: self.stream,
+                message,
+                app,
+                send_id,
+                user,
+                wait: None,
+            })
         };
         let timers: Vec<NewTimer> = parts.iter().map(timer).collect::<Result<_, DecodeError>>()?;
         Ok(self.store.deliveries().set_timers(&timers).await?)

@@ -8,3 +8,4 @@ mod renewal;
 pub mod settlement;
 pub mod suppression;
 pub mod timer;
+pub mod waiting;

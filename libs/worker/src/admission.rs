@@ -8,13 +8,15 @@ use metrics::counter;
 use service_kit::clock;
 use service_kit::metrics::POSTPONED;
 use store::deliveries::ledger::HeldClaim;
+use store::deliveries::timer::Wait;
 use tokio::time::Instant;
 
-use crate::budget::{CallBudget, CallBudgets, CallGuard, PATIENCE, Refusal};
+use crate::budget::{CallBudget, CallBudgets, CallGuard, PATIENCE};
 use crate::lane::{Job, JobEnd};
 use crate::lease::Stop;
 use crate::ledger_batches::LedgerBatches;
 use crate::provider::UsableProvider;
+use crate::refusal::Refusal;
 use crate::{ChannelSender, Provider, outcome};
 
 pub(crate) enum Admission<'p> {
@@ -61,7 +63,8 @@ pub(crate) async fn admit<'p, S: ChannelSender>(
                 }
             }
             Choice::Wait(until) => {
-                return Err(NotAdmitted::Refused(Refusal::closed_until(until, now)));
+                let first = first_to_open(&candidates, until, now);
+                return Err(NotAdmitted::Refused(Refusal::closed_until(until, now, first)));
             }
             Choice::NoProvider => return Ok(without_provider(providers)),
             Choice::OnlyProviderMissing => {
@@ -92,6 +95,17 @@ fn choices<'p>(candidates: &[(&'p Provider, Arc<CallBudget>)], now: Timestamp) -
         closed_until: budget.closed_until(now),
     };
     candidates.iter().map(choice).collect()
+}
+
+/// Returns the provider whose breaker admits a call at `until`, and the code of its failure.
+fn first_to_open(
+    candidates: &[(&Provider, Arc<CallBudget>)],
+    until: Timestamp,
+    now: Timestamp,
+) -> Option<(String, Option<String>)> {
+    let mut candidates = candidates.iter();
+    let (provider, budget) = candidates.find(|(_, budget)| budget.closed_until(now) == Some(until))?;
+    Some((provider.identifier.clone(), budget.failure_code()))
 }
 
 fn without_provider<'p>(providers: &[UsableProvider]) -> Admission<'p> {
@@ -134,10 +148,11 @@ pub(crate) fn provider_to_call<'p>(
 pub(crate) async fn postpone(
     ledger: &LedgerBatches,
     job: &Job<'_>,
-    Refusal { at, cause }: Refusal,
+    Refusal { at, cause, reason, provider, code }: Refusal,
 ) -> JobEnd {
     let due_at = job.order.expires_at.map_or(at, |expires_at| at.min(expires_at));
-    let timer = match job.timer(due_at, Box::new(job.order.clone())) {
+    let wait = Wait { delivery: job.order.delivery_id, reason, provider, code };
+    let timer = match job.timer(due_at, Box::new(job.order.clone()), wait) {
         Ok(timer) => timer,
         Err(error) => {
             tracing::error!(%error, "cannot encode the job; retrying the job");

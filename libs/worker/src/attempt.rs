@@ -12,7 +12,7 @@ use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
 use store::deliveries::ledger::{Claim, ClaimRequest, HeldClaim};
 use store::deliveries::settlement::{RecordedStep, Settlement};
-use store::deliveries::timer::NewTimer;
+use store::deliveries::timer::{NewTimer, Wait};
 use tracing::Instrument as _;
 
 use crate::admission::{
@@ -340,11 +340,17 @@ impl<S: ChannelSender> Worker<S> {
             now: clock::now(),
             random: clock::random(),
         };
+        let wait = Wait {
+            delivery: job.order.delivery_id,
+            reason: Reason::RetryLater,
+            provider: attempt.called.clone(),
+            code: Some(attempt.answer.code.clone()),
+        };
         Ok(match self.policy.next_step(ended) {
             NextStep::End(status, reason) => RecordedStep::End(status, attempt.answer.reason(reason)),
-            NextStep::Retry(due_at, again) => RecordedStep::Retry(job.timer(due_at, again)?),
+            NextStep::Retry(due_at, again) => RecordedStep::Retry(job.timer(due_at, again, wait)?),
             NextStep::Park(afresh) => {
-                let NewTimer { stream, message, .. } = job.timer(ended.now, afresh)?;
+                let NewTimer { stream, message, .. } = job.timer(ended.now, afresh, wait)?;
                 RecordedStep::Park(stream, message)
             }
         })

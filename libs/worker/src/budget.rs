@@ -17,6 +17,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use crate::jobs_in_hand::JobInHand;
 use crate::lane::Job;
 use crate::provider::UsableProvider;
+use crate::refusal::Refusal;
 use crate::shares::{Share, Shares};
 use crate::slots::{Pace, Rate, Slot, Slots};
 
@@ -26,8 +27,6 @@ const IDLE: Duration = Duration::from_secs(3_600);
 /// Maximum time for which a job waits for a busy provider, before its claim or after it. While it waits, the job occupies one of
 /// the lane's slots for concurrent jobs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// Minimum delay of a retry; the maximum is twice as long.
-const BUSY_PAUSE: Duration = Duration::from_secs(1);
 
 pub(crate) struct CallBudgets {
     channel: Channel,
@@ -54,11 +53,6 @@ pub(crate) struct CallBudget {
     host: Option<(String, Arc<Mutex<Health>>)>,
     user: UserNumber,
     lane: Lane,
-}
-
-pub(crate) struct Refusal {
-    pub(crate) at: Timestamp,
-    pub(crate) cause: &'static str,
 }
 
 /// Resources of one call. Dropping the guard releases them; without a report, the call counts as not made.
@@ -129,9 +123,12 @@ impl ProviderLimits {
             gauge!(PROVIDER_BREAKER, "channel" => channel, "app" => app, "provider" => provider)
                 .set(f64::from(level));
             let (app, provider) = (self.app, &self.identifier);
+            let failure = health.failure();
+            let code = failure.map(|failure| failure.code.as_str());
+            let message = failure.map(|failure| failure.message.as_str());
             match *health.breaker() {
                 Breaker::Open { until, .. } => {
-                    tracing::warn!(%app, provider, %until, "the provider's circuit breaker opened; not calling the provider for now");
+                    tracing::warn!(%app, provider, %until, code, message, "the provider's circuit breaker opened; not calling the provider for now");
                 }
                 Breaker::Closed { .. } => {
                     tracing::info!(%app, provider, "the provider's circuit breaker closed; calling the provider again");
@@ -150,6 +147,17 @@ impl CallBudget {
     pub(crate) fn closed_until(&self, now: Timestamp) -> Option<Timestamp> {
         let of_host = self.host.as_ref().and_then(|(_, host)| locked(host).closed_until(now, self.user));
         locked(&self.limits.health).closed_until(now, self.user).max(of_host)
+    }
+
+    /// Code of the failure because of which the host's or the provider's breaker is open.
+    pub(crate) fn failure_code(&self) -> Option<String> {
+        let code = |health: &Mutex<Health>| {
+            let health = locked(health);
+            let is_open = health.breaker().level() > 0;
+            health.failure().filter(|_| is_open).map(|failure| failure.code.clone())
+        };
+        let of_host = self.host.as_ref().and_then(|(_, host)| code(host));
+        of_host.or_else(|| code(&self.limits.health))
     }
 
     pub(crate) fn enter(self: &Arc<Self>, now: Timestamp) -> Option<CallGuard> {
@@ -178,7 +186,7 @@ impl CallBudget {
         if let Some(rate) = &limits.rate {
             while let Err(pause) = rate.take() {
                 if Instant::now() + pause > patience {
-                    return Err(Refusal { at: rate.next_free_time(clock::now()), cause: "rate" });
+                    return Err(Refusal::rate_limited(rate.next_free_time(clock::now())));
                 }
                 sleep(pause).await;
             }
@@ -232,7 +240,8 @@ async fn call_slot(slots: &Arc<Slots>, share: &Share, may_claim_ahead: bool) -> 
 impl CallGuard {
     pub(crate) async fn reserve(&mut self, patience: Instant) -> Result<(), Refusal> {
         if let Some(budget) = &self.budget {
-            self.reserved = Some(budget.reserve(patience).await?);
+            let reserved = budget.reserve(patience).await;
+            self.reserved = Some(reserved.map_err(|refusal| refusal.of(&budget.limits.identifier))?);
         }
         Ok(())
     }
@@ -285,26 +294,6 @@ impl Drop for CallGuard {
             budget.leave(clock::now());
         }
     }
-}
-
-impl Refusal {
-    /// Refuses for `pause`, or up to twice as long.
-    fn after(pause: Duration, cause: &'static str) -> Refusal {
-        Refusal { at: clock::now() + pause + spread(pause), cause }
-    }
-
-    pub(crate) fn closed_until(until: Timestamp, now: Timestamp) -> Refusal {
-        Refusal { at: until + spread(until.since(now) / 10 + BUSY_PAUSE), cause: "breaker" }
-    }
-
-    pub(crate) fn busy() -> Refusal {
-        Refusal::after(BUSY_PAUSE, "busy")
-    }
-}
-
-/// Random delay, so that jobs that are postponed together are not retried together.
-fn spread(over: Duration) -> Duration {
-    over.mul_f64(clock::random())
 }
 
 fn of_lane<T>([transactional, bulk]: &[T; 2], lane: Lane) -> &T {

@@ -10,7 +10,7 @@ use event_log::{Consumer, ConsumerSettings, DeliveredMessage};
 use service_kit::append::MAX_JOBS;
 use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock};
-use store::deliveries::timer::NewTimer;
+use store::deliveries::timer::{NewTimer, Wait};
 use tokio::task::JoinSet;
 
 use crate::ChannelSender;
@@ -180,6 +180,7 @@ impl Job<'_> {
         &self,
         due_at: Timestamp,
         order: Box<DeliveryJob>,
+        wait: Wait,
     ) -> Result<NewTimer, serde_json::Error> {
         let id = clock::new_id();
         let event = Event::DeliveryJob(order);
@@ -193,6 +194,7 @@ impl Job<'_> {
             app: self.envelope.app,
             send_id: self.envelope.send_id,
             user: Some(self.order.user),
+            wait: Some(wait),
         })
     }
 }

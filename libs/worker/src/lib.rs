@@ -15,6 +15,7 @@ pub mod outbound;
 mod outcome;
 mod provider;
 mod provider_kind;
+mod refusal;
 mod shares;
 mod slots;
 pub mod verdict;

@@ -256,6 +256,7 @@ impl Intake {
             app: chunk.app,
             send_id: Some(chunk.send_id),
             user: None,
+            wait: None,
         };
         Ok(self.context.store.sends().schedule(chunk, &timer).await?)
     }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
-use domain::{StreamName, Timestamp};
+use domain::{Channel, Reason, StreamName, Timestamp};
 use metrics::gauge;
 use service_kit::metrics::{
-    LOG_STORE_FILL, LOG_STORE_LIMIT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS, STREAM_BYTES,
-    STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE, STREAM_PENDING,
+    DELIVERIES_WAITING, LOG_STORE_FILL, LOG_STORE_LIMIT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
+    STREAM_BYTES, STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE, STREAM_PENDING,
 };
 use service_kit::{Context, clock};
 
 use crate::janitor::read_up_to;
 
 const PAUSE: Duration = Duration::from_secs(5);
+const MOST_WAITING: i64 = 10_000;
 
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
@@ -31,6 +32,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
                 tracing::debug!(%stream, error = format!("{error:#}"), "cannot measure a stream; its metrics keep their last values");
             }
         }
+        if let Some(Err(error)) = token.run_until_cancelled(measure_waiting(&context)).await {
+            tracing::debug!(%error, "cannot count the waiting deliveries; their metrics keep their last values");
+        }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return Ok(());
         }
@@ -42,6 +46,19 @@ async fn measure_store(context: &Context) -> Result<f64, event_log::Error> {
     gauge!(LOG_STORE_FILL).set(store.fill());
     gauge!(LOG_STORE_LIMIT).set(store.limit.unwrap_or(0) as f64);
     Ok(store.fill())
+}
+
+async fn measure_waiting(context: &Context) -> Result<(), store::Error> {
+    let groups = context.store.deliveries().list_waiting(None, MOST_WAITING).await?;
+    for channel in Channel::EXTERNAL {
+        for reason in Reason::WAITING {
+            let of_cause = groups.iter().filter(|group| (group.channel, group.reason) == (channel, reason));
+            let deliveries: i64 = of_cause.map(|group| group.deliveries).sum();
+            gauge!(DELIVERIES_WAITING, "channel" => channel.as_str(), "reason" => reason.as_str())
+                .set(deliveries as f64);
+        }
+    }
+    Ok(())
 }
 
 async fn measure(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {

@@ -126,6 +126,8 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         devices::remove_push_token,
         unsubscribe::ask,
         unsubscribe::unsubscribe,
+        sends::list::list,
+        deliveries::explain::explain,
         status::retrieve,
         cancellation::cancel,
         workflows::cancel,

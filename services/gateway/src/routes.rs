@@ -22,7 +22,7 @@ use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
-use crate::sends::{accept, cancellation, status, workflows};
+use crate::sends::{accept, cancellation, list as sends, status, workflows};
 
 pub(crate) fn routes(server: &mut ServiceConfig) {
     for (_, _, resource) in table().resources {
@@ -145,6 +145,8 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/devices/{id}/pushToken", for_users([delete(devices::remove_push_token)])))
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
+        .service(resource("/v3/explain", [get(deliveries::explain::explain)]))
+        .service(resource("/v3/requests", [get(sends::list)]))
         .service(resource("/v3/requests/{id}", [get(status::retrieve), delete(cancellation::cancel)]))
         .service(resource("/v3/workflows/{id}", [patch(workflows::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))

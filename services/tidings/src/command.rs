@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
-    DONE, app, audit, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run, smoke,
-    suppression, template, users, verify, version, webhook,
+    DONE, app, audit, explain, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run,
+    sends, smoke, suppression, template, users, verify, version, waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -59,6 +59,9 @@ pub(crate) enum Tool {
     MasterKey(master_key::Command),
     #[command(subcommand)]
     Template(template::Command),
+    Explain(explain::Arguments),
+    Sends(sends::Arguments),
+    Waiting(waiting::Arguments),
     #[command(subcommand)]
     Parked(parked::Command),
     #[command(subcommand)]
@@ -105,6 +108,9 @@ impl Tool {
             Tool::Webhook(command) => webhook::run(command).await?,
             Tool::MasterKey(command) => master_key::run(command).await?,
             Tool::Template(command) => template::run(command).await?,
+            Tool::Explain(arguments) => explain::run(&arguments).await?,
+            Tool::Sends(arguments) => sends::run(&arguments).await?,
+            Tool::Waiting(arguments) => waiting::run(&arguments).await?,
             Tool::Parked(command) => parked::run(command).await?,
             Tool::Suppression(command) => suppression::run(command).await?,
             Tool::Users(arguments) => users::run(&arguments).await?,

@@ -11,6 +11,7 @@ mod demo;
 mod dev_file;
 mod differences;
 mod document;
+mod explain;
 mod healthcheck;
 mod listing;
 mod master_key;
@@ -26,6 +27,7 @@ mod rebuild;
 mod refused;
 mod restore;
 mod run;
+mod sends;
 mod services;
 mod smoke;
 #[cfg(feature = "development")]
@@ -37,6 +39,7 @@ mod up;
 mod users;
 mod verify;
 mod version;
+mod waiting;
 mod webhook;
 
 use std::path::Path;

@@ -60,6 +60,12 @@ async fn every_foreign_id_is_a_404_and_changes_nothing() {
         service.by(&bank, &format!("GET /v3/requests/{request}{path}")).send().await.fails(404, "not_found");
         service.by(&shop, &format!("GET /v3/requests/{request}{path}")).send().await.is(200);
     }
+    let explained = format!("GET /v3/explain?user=ada&request={request}");
+    // The id is so young that a gateway cannot tell it from one that is still to be planned.
+    let unknown = service.by(&bank, &explained).send().await.is(200);
+    assert_eq!((&unknown["request"], &unknown["channels"]), (&Value::Null, &json!([])));
+    assert!(service.by(&shop, &explained).send().await.is(200)["request"].is_object());
+    assert_eq!(service.by(&bank, "GET /v3/requests").send().await.is(200)["data"], json!([]));
     assert_eq!(service.list(&shop, "ada", "").await, list);
     assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 0);
     assert_eq!(service.list(&shop, "bob", "").await["pagination"]["totalCount"], 0);

@@ -147,7 +147,7 @@ async fn a_report_of_a_temporary_failure_retries_the_message() {
     let line = Line::start().await;
     let sent = line.send(ADA, "sent").await;
     line.report(&sent, "undelivered", Some("30008")).await.is(204);
-    let again = line.delivery(sent["request"].as_str().unwrap(), "retrying").await;
+    let again = line.delivery(sent["request"].as_str().unwrap(), "waiting").await;
     assert_eq!(again["attempts"][0]["receipt"]["providerCode"], "30008");
     for code in [Some("30007"), None, Some("99999")] {
         let sent = line.send(EVE, "sent").await;

@@ -42,8 +42,8 @@ async fn a_request_shows_the_outcome_of_its_send() {
     let planned_at = &in_app["data"][0]["plannedAt"];
     assert!(planned_at.as_str() >= in_app["acceptedAt"].as_str() && planned_at.is_string());
     let expected = json!({
-        "id": null, "recipient": "ada", "channel": "inApp", "target": null, "provider": null,
-        "status": "delivered", "reason": null, "plannedAt": planned_at, "settledAt": null, "attempts": [],
+        "id": null, "requestId": id, "recipient": "ada", "channel": "inApp", "target": null, "provider": null,
+        "status": "delivered", "reason": null, "code": null, "nextAttemptAt": null, "plannedAt": planned_at, "settledAt": null, "attempts": [],
     });
     assert_eq!(in_app["data"], json!([expected]));
     let skipped =

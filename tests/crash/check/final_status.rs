@@ -54,7 +54,12 @@ fn has_ended(delivery: &Delivery) -> bool {
             _ => false,
         },
         Status::Skipped => delivery.reason.as_deref() == Some("suppressed"),
-        Status::Queued | Status::Sending | Status::Retrying | Status::Cancelled | Status::Expired => false,
+        Status::Queued
+        | Status::Sending
+        | Status::Retrying
+        | Status::Waiting
+        | Status::Cancelled
+        | Status::Expired => false,
     }
 }
 

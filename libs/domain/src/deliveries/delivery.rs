@@ -10,6 +10,8 @@ text_enum! {
         Sending = "sending",
         /// The last attempt failed temporarily. A timer starts the next attempt.
         Retrying = "retrying",
+        /// A timer starts the next attempt. Callers see this status in place of `Queued` and `Retrying`; it is never stored.
+        Waiting = "waiting",
         Sent = "sent",
         /// Confirmed by a receipt. For the in-app channel: the inbox lists the item.
         Delivered = "delivered",
@@ -29,6 +31,20 @@ text_enum! {
 }
 
 impl Status {
+    /// Statuses of rows and messages.
+    pub const STORED: [Status; 11] = [
+        Status::Queued,
+        Status::Sending,
+        Status::Retrying,
+        Status::Sent,
+        Status::Delivered,
+        Status::Failed,
+        Status::Unknown,
+        Status::Skipped,
+        Status::Parked,
+        Status::Cancelled,
+        Status::Expired,
+    ];
     /// Statuses of deliveries that a worker or a timer acts on. Only these can be claimed.
     pub const OPEN: [Status; 3] = [Status::Queued, Status::Retrying, Status::Sending];
     pub const WAITING: [Status; 2] = [Status::Queued, Status::Retrying];
@@ -44,7 +60,7 @@ impl Status {
     /// Returns true if no worker or timer acts on the delivery any more.
     #[must_use]
     pub fn is_terminal(self) -> bool {
-        !Status::OPEN.contains(&self)
+        self != Status::Waiting && !Status::OPEN.contains(&self)
     }
 }
 
@@ -80,10 +96,24 @@ text_enum! {
         RetriesExhausted = "retries_exhausted",
         OutcomeUnknown = "outcome_unknown",
         RequestCancelled = "request_cancelled",
+        /// Waits: the breakers of all eligible providers are open.
+        BreakerOpen = "breaker_open",
+        /// Waits: the provider's `max_per_second` is used up.
+        RateLimited = "rate_limited",
+        /// Waits: the calls that the provider, or one user or host, may have at the same time are under way.
+        ProviderBusy = "provider_busy",
+        /// Waits: the last attempt failed temporarily.
+        RetryLater = "retry_later",
+        /// Waits: the stream of the channel's jobs is full.
+        LogFull = "log_full",
     }
 }
 
 impl Reason {
+    /// Reasons of [`Status::Waiting`]. Timers contain them; deliveries and messages never do.
+    pub const WAITING: [Reason; 5] =
+        [Reason::BreakerOpen, Reason::RateLimited, Reason::ProviderBusy, Reason::RetryLater, Reason::LogFull];
+
     /// The reason that the previous release reads in place of this one. Rows and messages contain that reason, and next to it this
     /// one as a detail: the previous release cannot read a row or message with a reason that it does not know.
     #[must_use]

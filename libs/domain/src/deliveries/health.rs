@@ -30,6 +30,14 @@ pub struct Health {
     suspects: Vec<Suspect>,
     trial: Option<Trial>,
     answered_at: Option<Timestamp>,
+    failure: Option<Failure>,
+}
+
+/// Answer of a failed call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub code: String,
+    pub message: String,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +57,12 @@ impl Health {
     #[must_use]
     pub fn breaker(&self) -> &Breaker {
         &self.breaker
+    }
+
+    /// Latest failure since an answer that showed the provider alive.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        self.failure.as_ref()
     }
 
     #[must_use]
@@ -96,6 +110,7 @@ impl Health {
             }
             return;
         }
+        self.failure = Some(Failure { code: answer.code.clone(), message: answer.message.clone() });
         let is_certain = match answer.blame {
             Blame::Provider => true,
             Blame::Usual => *outcome == Outcome::PauseProvider,

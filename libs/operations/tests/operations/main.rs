@@ -3,6 +3,7 @@
 
 mod apps;
 mod audit;
+mod explain;
 mod own_data;
 mod own_permissions;
 mod permissions;

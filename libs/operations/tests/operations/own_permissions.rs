@@ -93,7 +93,7 @@ async fn denied(system: &System, caller: &Caller) -> BTreeSet<&'static str> {
     call!(denied, "accept", sends.accept(caller, submission(app, body())));
     call!(denied, "dry run", sends.dry_run(caller, submission(app, body())));
     call!(denied, "request", sends.request(caller, app, request));
-    let filter = PairFilter { recipient: None, channel: None, status: None };
+    let filter = PairFilter { recipient: None, channel: None, status: None, recipient_index: None };
     call!(denied, "deliveries", sends.deliveries(caller, (app, request), filter, None, 1));
     call!(denied, "cancel", sends.cancel(caller, app, request));
     denied

@@ -4,13 +4,14 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
-use domain::{CategoryId, Channel, Role, SigningAlgorithm, TemplateProfile, Timestamp};
+use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
 use operations::providers::{self, Draft, KnownKind};
+use operations::requests::{self, SendFilter};
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
-    Caller, Conflict, Object, OperationError, Operations, Permission, audit, categories, parked,
+    Caller, Conflict, Object, OperationError, Operations, Permission, audit, categories, explain, parked,
     suppressions, topics,
     users::{self, UserFilter},
     webhooks,
@@ -53,6 +54,11 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "find provider", providers::find(operations, caller, app, "main"));
     call!(denied, "list endpoints", webhooks::list(operations, caller, app));
     call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
+    let (any, send) = (SendFilter::default(), SendId(Uuid::nil()));
+    call!(denied, "list sends", requests::list(operations, caller, app, any, 1));
+    call!(denied, "list waiting", requests::waiting(operations, caller, Some(app)));
+    call!(denied, "explain send", explain::request(operations, caller, app, "ada", send, false));
+    call!(denied, "explain sends", explain::latest(operations, caller, app, "ada", any, 1, false));
     call!(denied, "list parked", parked::list(operations, caller, &of_app, 1));
     call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
     call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
@@ -175,7 +181,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 54);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 58);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();

@@ -32,7 +32,7 @@ async fn a_provider_reports_about_its_own_deliveries_only() {
     let body = json!({"notification": content, "sendTo": {"recipients": ["ada"]}, "channels": ["sms"]});
     let send = system.accept(body).await;
     let delivery = eventually(SOON, "the SMS is planned", async || {
-        let filter = PairFilter { recipient: None, channel: Some(sms), status: None };
+        let filter = PairFilter { recipient: None, channel: Some(sms), status: None, recipient_index: None };
         let planned = system.sends.deliveries(&system.backend(), (shop, send), filter, None, 1).await.ok()?.1;
         planned.first().map(|pair| pair.id.unwrap())
     });

@@ -14,7 +14,8 @@ use testkit::eventually;
 
 use crate::system::{SOON, System, keyed, submission};
 
-const ALL: PairFilter<'_> = PairFilter { recipient: None, channel: None, status: None };
+const ALL: PairFilter<'_> =
+    PairFilter { recipient: None, channel: None, status: None, recipient_index: None };
 
 fn to(recipients: &[&str]) -> Value {
     json!({"notification": {"title": "Hello"}, "sendTo": {"recipients": recipients}})
@@ -146,7 +147,12 @@ async fn the_status_and_the_deliveries_of_a_request_are_for_its_own_app() {
     let in_app = deliveries.iter().filter(|pair| pair.position.channel == Channel::InApp);
     let recipients = in_app.filter_map(|pair| pair.recipient.as_deref()).collect::<Vec<_>>();
     assert_eq!(recipients, ["ada", "eve"]);
-    let of_eve = PairFilter { recipient: Some("eve"), channel: Some(Channel::InApp), status: None };
+    let of_eve = PairFilter {
+        recipient: Some("eve"),
+        channel: Some(Channel::InApp),
+        status: None,
+        recipient_index: None,
+    };
     let (accepted_at, listed) =
         system.sends.deliveries(&backend, (system.shop.id, send), of_eve, None, 10).await.unwrap();
     assert_eq!((accepted_at, listed.len()), (planned.accepted_at, 1));

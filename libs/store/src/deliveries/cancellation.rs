@@ -107,7 +107,8 @@ async fn set_event_timer(
     let envelope = Envelope { id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };
     let message = envelope.encode()?;
     let stream = StreamName::Outcome;
-    let timer = NewTimer { id, due_at: at, stream, message, app, send_id: Some(send_id), user: None };
+    let timer =
+        NewTimer { id, due_at: at, stream, message, app, send_id: Some(send_id), user: None, wait: None };
     timer::insert(connection, &[timer]).await
 }
 

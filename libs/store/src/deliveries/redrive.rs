@@ -213,6 +213,7 @@ fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
         app: parked.app?,
         send_id: parked.send_id,
         user: parked.user,
+        wait: None,
     })
 }
 

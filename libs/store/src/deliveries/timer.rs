@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use domain::{AppId, SendId, StreamName, Timestamp, UserNumber};
+use domain::{AppId, DeliveryId, Reason, SendId, StreamName, Timestamp, UserNumber};
 use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
@@ -24,6 +24,20 @@ pub struct NewTimer {
     pub app: AppId,
     pub send_id: Option<SendId>,
     pub user: Option<UserNumber>,
+    /// None if no delivery waits for the timer.
+    pub wait: Option<Wait>,
+}
+
+/// A delivery that waits for a timer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub delivery: DeliveryId,
+    /// One of [`Reason::WAITING`].
+    pub reason: Reason,
+    /// Provider that is to be called; None if it is not chosen yet.
+    pub provider: Option<String>,
+    /// Code of the answer for which the delivery waits.
+    pub code: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,17 +147,26 @@ pub(crate) async fn insert(connection: &mut PgConnection, timers: &[NewTimer]) -
         app_id = timer.app.0,
         send_id = timer.send_id.map(|id| id.0),
         user_number = timer.user.map(|user| user.0),
+        delivery_id = timer.wait.as_ref().map(|wait| wait.delivery.0),
+        wait_reason = timer.wait.as_ref().map(|wait| wait.reason.as_str()),
+        provider = timer.wait.as_ref().and_then(|wait| wait.provider.as_deref()),
+        code = timer.wait.as_ref().and_then(|wait| wait.code.as_deref()),
     }
     sqlx::query!(
-        "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number)
-         SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::bytea[], $5::bigint[], $6::uuid[], $7::bigint[])",
+        "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number, delivery_id, wait_reason, provider, code)
+         SELECT * FROM unnest($1::uuid[], $2::timestamptz[], $3::text[], $4::bytea[], $5::bigint[], $6::uuid[], $7::bigint[],
+           $8::uuid[], $9::text[], $10::text[], $11::text[])",
         &id,
         &due_at,
         &stream,
         &message as &[&[u8]],
         &app_id,
         &send_id as &[Option<Uuid>],
-        &user_number as &[Option<i64>]
+        &user_number as &[Option<i64>],
+        &delivery_id as &[Option<Uuid>],
+        &wait_reason as &[Option<&str>],
+        &provider as &[Option<&str>],
+        &code as &[Option<&str>]
     )
     .execute(connection)
     .await?;

@@ -64,6 +64,27 @@ impl Directory<'_> {
         Ok(rows.into_iter().map(User::from).collect())
     }
 
+    /// Returns up to `most` identifiers on either side of the place that this one has in their order.
+    pub async fn neighbouring_identifiers(
+        self,
+        app: AppId,
+        identifier: &str,
+        most: i64,
+    ) -> Result<Vec<String>, Error> {
+        let found = sqlx::query_scalar!(
+            r#"(SELECT identifier AS "identifier!" FROM app_user WHERE app_id = $1 AND identifier < $2
+                ORDER BY identifier DESC LIMIT $3)
+               UNION ALL
+               (SELECT identifier FROM app_user WHERE app_id = $1 AND identifier > $2 ORDER BY identifier LIMIT $3)"#,
+            app.0,
+            identifier,
+            most
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(found)
+    }
+
     pub async fn known_identifiers(self, app: AppId, identifiers: &[&str]) -> Result<Vec<String>, Error> {
         let known = sqlx::query_scalar!(
             "SELECT identifier FROM app_user WHERE app_id = $1 AND identifier = ANY($2)",

@@ -13,6 +13,8 @@ pub struct PairFilter<'a> {
     pub recipient: Option<&'a str>,
     pub channel: Option<Channel>,
     pub status: Option<Status>,
+    /// Position of the recipient in the send. It limits what is read, however many recipients the send has.
+    pub recipient_index: Option<i32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,13 +37,25 @@ pub struct PairStatus {
     pub target: Option<String>,
     /// Provider of the last attempt; None if no provider was called.
     pub provider: Option<String>,
+    /// [`Status::Waiting`] in place of `Queued` and `Retrying` if the delivery waits for a timer.
     pub status: Status,
     pub reason: Option<Reason>,
+    /// Set if the status is [`Status::Waiting`].
+    pub wait: Option<WaitingPair>,
     pub planned_at: Option<Timestamp>,
     /// None for inbox items, and for deliveries that have not ended.
     pub settled_at: Option<Timestamp>,
     /// Oldest first.
     pub attempts: Vec<AttemptRecord>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingPair {
+    /// Provider that is to be called; None if it is not chosen yet.
+    pub provider: Option<String>,
+    /// Code of the answer for which the delivery waits.
+    pub code: Option<String>,
+    pub next_attempt_at: Timestamp,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,13 +106,14 @@ impl Sends<'_> {
             app.0,
             send.0,
             planned_statuses() as _,
-            after.map_or(0, |after| after.recipient_index),
+            after.map(|after| after.recipient_index).or(filter.recipient_index).unwrap_or(0),
             filter.recipient,
             filter.channel.map(Channel::as_str),
             filter.status.map(Status::as_str),
             after.map_or("", |after| after.channel.as_str()),
             after.map_or(Uuid::nil(), |after| after.id),
-            limit
+            limit,
+            filter.recipient_index.unwrap_or(i32::MAX)
         )
         .fetch_all(&self.0.pool)
         .await?;
@@ -117,6 +132,7 @@ impl Sends<'_> {
                     provider: row.provider,
                     status: parse(&row.status)?,
                     reason: row.reason.as_deref().map(Reason::read).transpose()?,
+                    wait: None,
                     planned_at: row.planned_at.map(Into::into),
                     settled_at: row.settled_at.map(Into::into),
                     attempts: Vec::new(),
@@ -124,6 +140,7 @@ impl Sends<'_> {
             })
             .collect::<Result<Vec<_>, Error>>()?;
         self.add_attempts(app, &mut deliveries).await?;
+        self.add_waits(app, &mut deliveries).await?;
         for delivery in deliveries.iter_mut().filter(|delivery| delivery.recipient.is_none()) {
             for attempt in &mut delivery.attempts {
                 attempt.provider_message.clear();
@@ -134,6 +151,35 @@ impl Sends<'_> {
             }
         }
         Ok(deliveries)
+    }
+
+    async fn add_waits(self, app: AppId, deliveries: &mut [PairStatus]) -> Result<(), Error> {
+        let mut by_id: HashMap<Uuid, &mut PairStatus> = deliveries
+            .iter_mut()
+            .filter(|delivery| Status::WAITING.contains(&delivery.status))
+            .filter_map(|delivery| Some((delivery.id?.0, delivery)))
+            .collect();
+        if by_id.is_empty() {
+            return Ok(());
+        }
+        let ids: Vec<Uuid> = by_id.keys().copied().collect();
+        let rows = sqlx::query!(
+            r#"SELECT delivery_id AS "delivery_id!", wait_reason, provider, code, due_at FROM timer
+               WHERE app_id = $1 AND delivery_id = ANY($2) ORDER BY due_at DESC"#,
+            app.0,
+            &ids
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        for row in rows {
+            if let Some(delivery) = by_id.get_mut(&row.delivery_id) {
+                delivery.status = Status::Waiting;
+                delivery.reason = row.wait_reason.as_deref().map(parse).transpose()?;
+                let (provider, code) = (row.provider, row.code);
+                delivery.wait = Some(WaitingPair { provider, code, next_attempt_at: row.due_at.into() });
+            }
+        }
+        Ok(())
     }
 
     async fn add_attempts(self, app: AppId, deliveries: &mut [PairStatus]) -> Result<(), Error> {

@@ -1,5 +1,7 @@
 -- A page of the (recipient, channel) pairs of a request. Parameters: app $1, send $2, statuses by reason $3, position after which the
--- page starts (recipient $4, channel $8, delivery $9), filters (recipient $5, channel $6, status $7), and maximum number of pairs $10.
+-- page starts (recipient $4, channel $8, delivery $9), filters (recipient $5, channel $6, status $7), maximum number of pairs $10,
+-- and last recipient $11.
+-- A delivery waits if it has a timer; deliveries that wait also have the status that the row contains.
 -- An inbox item counts as delivered if it exists, or if the retention of the inbox may have removed it.
 SELECT p.recipient_index, CASE WHEN e.user_number IS NULL THEN nullif(p.identifier, '') END AS identifier,
   turn.planned_at AS "planned_at?", channel AS "channel!", status AS "status!", reason, id, target, provider, settled_at
@@ -30,9 +32,10 @@ CROSS JOIN LATERAL (
   FROM delivery d
   WHERE d.app_id = $1 AND d.send_id = $2 AND d.recipient_index = p.recipient_index
 ) AS pair
-WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4
+WHERE p.app_id = $1 AND p.send_id = $2 AND p.recipient_index >= $4 AND p.recipient_index <= $11
   AND ($5::text IS NULL OR p.identifier = $5 AND e.user_number IS NULL)
   AND ($6::text IS NULL OR channel = $6)
-  AND ($7::text IS NULL OR status = $7)
+  AND ($7::text IS NULL OR status = $7 OR $7 = 'waiting' AND status IN ('queued', 'retrying')
+    AND EXISTS (SELECT FROM timer t WHERE t.delivery_id = pair.id AND t.app_id = $1))
   AND (p.recipient_index, channel, coalesce(id, '00000000-0000-0000-0000-000000000000')) > ($4, $8, $9)
 ORDER BY p.recipient_index, channel, id NULLS FIRST LIMIT $10

@@ -26,6 +26,21 @@ pub struct RequestSummary {
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
     /// Variables of the template that the send lacked, each with the number of recipients for whom it did.
     pub missing: Vec<(String, i64)>,
+    /// Groups of the deliveries that wait.
+    pub waiting: Vec<WaitingGroup>,
+}
+
+/// Deliveries that wait for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingGroup {
+    pub channel: Channel,
+    pub reason: Reason,
+    /// Provider that is to be called; None if it is not chosen yet.
+    pub provider: Option<String>,
+    /// Code of the answer for which the deliveries wait.
+    pub code: Option<String>,
+    pub deliveries: i64,
+    pub next_attempt_at: Timestamp,
 }
 
 impl From<ParkedSend> for RequestSummary {
@@ -41,6 +56,7 @@ impl From<ParkedSend> for RequestSummary {
             parked: true,
             counts: BTreeMap::new(),
             missing: Vec::new(),
+            waiting: Vec::new(),
         }
     }
 }
@@ -63,6 +79,15 @@ impl Sends<'_> {
         let Some(row) = row else {
             return Ok(self.0.deliveries().find_parked_send(app, send).await?.map(RequestSummary::from));
         };
+        let mut counts = self.count_deliveries(app, send).await?;
+        let is_open = |statuses: &BTreeMap<Status, i64>| {
+            Status::WAITING.iter().any(|status| statuses.contains_key(status))
+        };
+        let waiting = if counts.values().any(is_open) {
+            self.count_waiting(app, send, &mut counts).await?
+        } else {
+            Vec::new()
+        };
         Ok(Some(RequestSummary {
             accepted_at: row.accepted_at.into(),
             send_at: row.send_at.map(Into::into),
@@ -72,7 +97,8 @@ impl Sends<'_> {
             planned: row.planned,
             cancelled: row.cancelled,
             parked: row.parked,
-            counts: self.count_deliveries(app, send).await?,
+            counts,
+            waiting,
             missing: self.missing_variables(app, send).await?,
         }))
     }
@@ -127,6 +153,47 @@ impl Sends<'_> {
                 row.pairs;
         }
         Ok(counts)
+    }
+
+    /// Moves the deliveries that wait from the statuses of their rows to [`Status::Waiting`].
+    async fn count_waiting(
+        self,
+        app: AppId,
+        send: SendId,
+        counts: &mut BTreeMap<Channel, BTreeMap<Status, i64>>,
+    ) -> Result<Vec<WaitingGroup>, Error> {
+        let rows = sqlx::query!(
+            r#"SELECT d.channel, d.status, t.wait_reason AS "reason!", t.provider, t.code, count(*) AS "deliveries!",
+                 min(t.due_at) AS "due_at!"
+               FROM (SELECT DISTINCT ON (delivery_id) delivery_id, wait_reason, provider, code, due_at FROM timer
+                     WHERE app_id = $1 AND send_id = $2 AND delivery_id IS NOT NULL ORDER BY delivery_id, due_at) AS t
+               JOIN delivery d ON d.app_id = $1 AND d.id = t.delivery_id AND d.status = ANY($3)
+               GROUP BY 1, 2, 3, 4, 5 ORDER BY 6 DESC"#,
+            app.0,
+            send.0,
+            &Status::WAITING.map(Status::as_str) as &[&str]
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let mut groups = Vec::new();
+        for row in rows {
+            let (channel, stored): (Channel, Status) = (parse(&row.channel)?, parse(&row.status)?);
+            let statuses = counts.entry(channel).or_default();
+            if let Some(rest) = statuses.get_mut(&stored) {
+                *rest -= row.deliveries;
+            }
+            statuses.retain(|_, count| *count > 0);
+            *statuses.entry(Status::Waiting).or_default() += row.deliveries;
+            groups.push(WaitingGroup {
+                channel,
+                reason: parse(&row.reason)?,
+                provider: row.provider,
+                code: row.code,
+                deliveries: row.deliveries,
+                next_attempt_at: row.due_at.into(),
+            });
+        }
+        Ok(groups)
     }
 
     /// None in the same cases as [`Sends::find_request`].

@@ -200,7 +200,16 @@ impl<'a> Twin<'a> {
         let id =
             Uuid::from_u64_pair(seeded.below(u64::MAX) ^ u64::from(self.is_in_full), seeded.below(u64::MAX));
         let (app, send_id, message) = (self.app, Some(self.send_id), b"again".to_vec());
-        NewTimer { id, due_at: NOW, stream: STREAM, message, app, send_id, user: Some(UserNumber(1)) }
+        NewTimer {
+            id,
+            due_at: NOW,
+            stream: STREAM,
+            message,
+            app,
+            send_id,
+            user: Some(UserNumber(1)),
+            wait: None,
+        }
     }
 
     fn job(&self) -> Vec<u8> {

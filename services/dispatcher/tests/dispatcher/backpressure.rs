@@ -120,6 +120,7 @@ async fn outcomes_and_erasures_use_the_reserved_room() {
         app: world.app,
         send_id,
         user: None,
+        wait: None,
     };
     let erased = || Event::UserErased(UserErased { user: UserNumber(1), digest: None });
     let timers = [
@@ -170,6 +171,7 @@ async fn a_due_send_is_published_to_a_stream_that_newer_sends_have_nearly_filled
         app: world.app,
         send_id: Some(chunk.send_id),
         user: None,
+        wait: None,
     };
     assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());
     world.serve();

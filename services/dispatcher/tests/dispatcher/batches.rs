@@ -118,6 +118,7 @@ async fn large_continued_sends_are_planned_a_few_at_a_time() {
             app,
             send_id: Some(send_id),
             user: None,
+            wait: None,
         };
         let chunk = Chunk::listed(app, send_id, 0, now, Arc::clone(&send));
         assert!(world.context.store.sends().schedule(&chunk, &timer).await.unwrap());

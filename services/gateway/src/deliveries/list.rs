@@ -4,18 +4,18 @@ use actix_web::HttpResponse;
 use actix_web::web::Data;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::target::masked;
-use domain::{Channel, DeliveryId, Problem, Reason, Status, Timestamp};
+use domain::{Channel, Problem, SendId, Status, Timestamp};
 use serde::Serialize;
-use store::sends::pairs::{AttemptReceipt, AttemptRecord, PairFilter, PairPosition, PairStatus};
+use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
 use utoipa::ToSchema;
 use web::failure::{Failure, valid_or_problems};
 use web::path_id::PathId;
 use web::query::Query;
 
 use crate::access::caller::AppCaller;
+use crate::deliveries::shown::{DeliveryBody, present};
 use crate::gateway::Gateway;
-use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
+use crate::openapi::vocabulary::{self, Cursor, Time, Uuid};
 
 /// Maximum and default number of deliveries on a page.
 const MAX_LIMIT: i64 = 100;
@@ -26,8 +26,9 @@ const MAX_LIMIT: i64 = 100;
 #[schema(as = DeliveryList, example = json!({
     "acceptedAt": "2027-01-31T09:00:00.000Z",
     "data": [{
-        "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "recipient": "ada", "channel": "email",
+        "id": "6f9a6721-db99-52b3-8e3e-78775110ebb0", "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "recipient": "ada", "channel": "email",
         "target": "a***@example.com", "provider": "main", "status": "sent", "reason": null,
+        "code": "250", "nextAttemptAt": null,
         "plannedAt": "2027-01-31T09:00:00.050Z", "settledAt": "2027-01-31T09:00:00.310Z",
         "attempts": [{
             "number": 1, "startedAt": "2027-01-31T09:00:00.100Z", "endedAt": "2027-01-31T09:00:00.300Z",
@@ -46,73 +47,6 @@ struct Listing<'a> {
     next_cursor: Option<String>,
 }
 
-/// Status of a send for one recipient on one channel.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Delivery)]
-struct DeliveryBody<'a> {
-    /// Null for inbox items and for skipped deliveries.
-    #[schema(value_type = Option<Uuid>)]
-    id: Option<DeliveryId>,
-    /// Identifier of the user; null if the user was erased.
-    #[schema(value_type = Option<Identifier>)]
-    recipient: Option<&'a str>,
-    #[schema(value_type = vocabulary::Channel)]
-    channel: Channel,
-    /// Address, token or subscription of the recipient, masked. Null for inbox items, for skipped deliveries, and if the user was
-    /// erased.
-    target: Option<String>,
-    provider: Option<&'a str>,
-    #[schema(value_type = vocabulary::Status)]
-    status: Status,
-    #[schema(value_type = Option<vocabulary::Reason>)]
-    reason: Option<Reason>,
-    /// Time at which the delivery was planned.
-    #[schema(value_type = Option<Time>)]
-    planned_at: Option<Timestamp>,
-    /// Time at which the delivery ended; null until then, and always null for inbox items.
-    #[schema(value_type = Option<Time>)]
-    settled_at: Option<Timestamp>,
-    attempts: Vec<AttemptBody<'a>>,
-}
-
-/// One provider call for a delivery, and the provider's answer.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Attempt)]
-struct AttemptBody<'a> {
-    /// Number of the attempt, from 1.
-    #[schema(minimum = 1)]
-    number: i32,
-    #[schema(value_type = Time)]
-    started_at: Timestamp,
-    #[schema(value_type = Time)]
-    ended_at: Timestamp,
-    /// Null if no provider could be called.
-    provider: Option<&'a str>,
-    outcome: &'a str,
-    provider_code: &'a str,
-    provider_message: &'a str,
-    provider_id: Option<&'a str>,
-    /// Number of SMS parts that the text was split into; null for other channels, or if the number is unknown.
-    segments: Option<i32>,
-    /// The provider's later report about the message; null if there is none.
-    receipt: Option<ReceiptBody<'a>>,
-}
-
-/// Later report from the provider about a message that it accepted.
-#[derive(Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AttemptReceipt)]
-struct ReceiptBody<'a> {
-    /// `delivered`, or the class of the failure.
-    outcome: &'a str,
-    provider_code: &'a str,
-    provider_message: &'a str,
-    #[schema(value_type = Time)]
-    received_at: Timestamp,
-}
-
 /// Lists the deliveries of a request, sorted by the recipient's position in the send, then by channel.
 ///
 /// With `recipient`, the answer is the full history of one recipient: when the send was accepted and planned, the decision for
@@ -127,7 +61,7 @@ struct ReceiptBody<'a> {
         ("requestId" = Uuid, Path, description = "The `requestId` from the answer to the send."),
         ("recipient" = Option<String>, Query, description = "Only deliveries to the user with this identifier."),
         ("channel" = Option<vocabulary::Channel>, Query, description = "Only deliveries on this channel."),
-        ("status" = Option<vocabulary::Status>, Query, description = "Only deliveries in this state."),
+        ("status" = Option<vocabulary::Status>, Query, description = "Only deliveries in this state. `queued` and `retrying` also list deliveries that are `waiting`."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 100, description = "Maximum number of deliveries on the page; 100 by default."),
         ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
     ),
@@ -151,7 +85,7 @@ pub(crate) async fn list(
     valid_or_problems(Some(()), problems)?;
 
     let request = id.request()?;
-    let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
+    let filter = PairFilter { recipient: recipient.as_deref(), channel, status, recipient_index: None };
     // Read one delivery more than the page shows, to find out if there is a next page.
     let found = gateway.sends.deliveries(&caller.backend, (caller.app, request), filter, after, limit + 1);
     let (accepted_at, mut deliveries) = found.await?;
@@ -159,54 +93,15 @@ pub(crate) async fn list(
     if !is_last {
         deliveries.pop();
     }
-    Ok(answer(accepted_at, &deliveries, is_last))
+    Ok(answer(request, accepted_at, &deliveries, is_last))
 }
 
-fn answer(accepted_at: Timestamp, deliveries: &[PairStatus], is_last: bool) -> HttpResponse {
+fn answer(request: SendId, accepted_at: Timestamp, deliveries: &[PairStatus], is_last: bool) -> HttpResponse {
     HttpResponse::Ok().json(Listing {
         accepted_at,
-        data: deliveries.iter().map(present).collect(),
+        data: deliveries.iter().map(|delivery| present(request, delivery)).collect(),
         next_cursor: deliveries.last().filter(|_| !is_last).map(|last| cursor_after(&last.position)),
     })
-}
-
-fn present(delivery: &PairStatus) -> DeliveryBody<'_> {
-    DeliveryBody {
-        id: delivery.id,
-        recipient: delivery.recipient.as_deref(),
-        channel: delivery.position.channel,
-        target: delivery.target.as_deref().map(masked),
-        provider: delivery.provider.as_deref(),
-        status: delivery.status,
-        reason: delivery.reason,
-        planned_at: delivery.planned_at,
-        settled_at: delivery.settled_at,
-        attempts: delivery.attempts.iter().map(present_attempt).collect(),
-    }
-}
-
-fn present_attempt(attempt: &AttemptRecord) -> AttemptBody<'_> {
-    AttemptBody {
-        number: attempt.number,
-        started_at: attempt.started_at,
-        ended_at: attempt.ended_at,
-        provider: attempt.provider.as_deref(),
-        outcome: &attempt.outcome,
-        provider_code: &attempt.provider_code,
-        provider_message: &attempt.provider_message,
-        provider_id: attempt.provider_id.as_deref(),
-        segments: attempt.segments,
-        receipt: attempt.receipt.as_ref().map(present_receipt),
-    }
-}
-
-fn present_receipt(receipt: &AttemptReceipt) -> ReceiptBody<'_> {
-    ReceiptBody {
-        outcome: &receipt.outcome,
-        provider_code: &receipt.provider_code,
-        provider_message: &receipt.provider_message,
-        received_at: receipt.received_at,
-    }
 }
 
 /// Encodes a position in the list as a cursor.

@@ -55,9 +55,9 @@ words! {
     FreeObject = ObjectBuilder::new().additional_properties(Some(AdditionalProperties::FreeForm(true))).examples([serde_json::json!({"orderId": 1007})]);
     /// A delivery channel.
     Channel = names(domain::Channel::ALL.iter().map(|channel| channel.as_str()));
-    /// The state of a delivery.
+    /// The state of a delivery. `docs/statuses.md` explains each state with each reason.
     Status = names(domain::Status::ALL.iter().map(|status| status.as_str()));
-    /// The reason why a delivery was not made, or how it ended.
+    /// The reason why a delivery was not made, why it waits, or how it ended. `docs/statuses.md` explains each reason, and how to fix its cause.
     Reason = names(domain::Reason::ALL.iter().map(|reason| reason.as_str()));
     /// A file that the pages load.
     PageFile = names(FILES.into_iter());

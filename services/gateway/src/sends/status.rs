@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::{Channel, Problem, SendId, Status, Timestamp};
+use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
 use serde::Serialize;
-use store::sends::status::RequestSummary;
+use store::sends::status::{RequestSummary, WaitingGroup};
 use utoipa::ToSchema;
 use web::failure::Failure;
 use web::path_id::PathId;
 
 use crate::access::caller::AppCaller;
 use crate::gateway::Gateway;
-use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
+use crate::openapi::vocabulary::{self, Time, TopicIdentifier, Uuid};
 
 /// Status of a send.
 #[derive(Serialize, ToSchema)]
@@ -21,7 +21,7 @@ use crate::openapi::vocabulary::{Time, TopicIdentifier, Uuid};
 #[schema(as = Request, example = json!({
     "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "status": "completed",
     "acceptedAt": "2027-01-31T09:00:00.000Z", "sendAt": null, "recipients": 2, "topics": [],
-    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}}, "warnings": [],
+    "counts": {"inApp": {"delivered": 2}, "email": {"sent": 1, "skipped": 1}}, "warnings": [], "waiting": [],
 }))]
 struct RequestBody {
     #[schema(value_type = Uuid)]
@@ -47,6 +47,35 @@ struct RequestBody {
     /// recipients are planned.
     #[schema(value_type = Vec<web::described::Problem>)]
     warnings: Vec<Problem>,
+    /// Deliveries that wait for a provider, by cause. Empty unless `counts` contains `waiting`.
+    waiting: Vec<WaitingBody>,
+}
+
+/// Deliveries of a send that wait for the same cause.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = WaitingDeliveries)]
+pub(crate) struct WaitingBody {
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    #[schema(value_type = vocabulary::Reason)]
+    reason: Reason,
+    /// Provider that is to be called; null if it is not chosen yet.
+    provider: Option<String>,
+    /// Code of the answer for which the deliveries wait; null if there was none.
+    code: Option<String>,
+    #[schema(minimum = 1)]
+    deliveries: i64,
+    /// Earliest time of the next attempt of one of them.
+    #[schema(value_type = Time)]
+    next_attempt_at: Timestamp,
+}
+
+impl From<WaitingGroup> for WaitingBody {
+    fn from(group: WaitingGroup) -> WaitingBody {
+        let WaitingGroup { channel, reason, provider, code, deliveries, next_attempt_at } = group;
+        WaitingBody { channel, reason, provider, code, deliveries, next_attempt_at }
+    }
 }
 
 /// A topic of a send.
@@ -87,6 +116,7 @@ pub(crate) async fn retrieve(
         topics,
         counts: request.counts,
         warnings: request.missing.iter().map(missing_data).collect(),
+        waiting: request.waiting.into_iter().map(WaitingBody::from).collect(),
     }))
 }
 

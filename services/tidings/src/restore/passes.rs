@@ -194,5 +194,5 @@ fn order(unfinished: &UnfinishedSend, reach: &Reach) -> Result<NewTimer, serde_j
     let envelope =
         Envelope { id: message_id, app, at, send_id: Some(send_id), caused_by: None, trace: None, event };
     let message = envelope.encode()?;
-    Ok(NewTimer { id, due_at, stream, message, app, send_id: Some(send_id), user: None })
+    Ok(NewTimer { id, due_at, stream, message, app, send_id: Some(send_id), user: None, wait: None })
 }

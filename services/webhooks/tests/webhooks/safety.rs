@@ -91,6 +91,7 @@ async fn no_webhook_reports_an_erased_user() {
         app: world.app,
         send_id: None,
         user: None,
+        wait: None,
     };
     erasure.commit(&timer, &Actor::System).await.unwrap();
     assert_eq!(world.count("pending").await, 1, "the pending message about the erased user is gone");

@@ -351,6 +351,16 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row { calls: &["DELETE /v3/users/{user}"], status: 202, members: STATUS, ..PLAIN },
     Row {
+        calls: &["GET /v3/requests", "GET /v3/requests?limit=1"],
+        members: &["data", "nextCursor"],
+        ..PLAIN
+    },
+    Row {
+        calls: &["GET /v3/explain?user={user}"],
+        members: &["channels", "events", "now", "person", "request", "sends", "verdict"],
+        ..PLAIN
+    },
+    Row {
         calls: &["GET /v3/requests/{request}"],
         members: &[
             "acceptedAt",
@@ -360,6 +370,7 @@ pub(super) const ROWS: &[Row] = &[
             "sendAt",
             "status",
             "topics",
+            "waiting",
             "warnings",
         ],
         ..PLAIN

@@ -7,7 +7,7 @@ use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::parked::{self, NewParked};
 use crate::deliveries::suppression::{self, DeadTarget};
-use crate::deliveries::timer::{self, NewTimer};
+use crate::deliveries::timer::{self, NewTimer, Wait};
 
 pub(super) struct Recording<'a> {
     pub(super) receipt: &'a Receipt,
@@ -128,7 +128,14 @@ impl Recording<'_> {
     ) -> Result<NewTimer, Error> {
         let ReportedDelivery { app, send_id, .. } = *self.delivery;
         let message = envelope.encode()?;
-        Ok(NewTimer { id: envelope.id, due_at, stream, message, app, send_id: Some(send_id), user })
+        // Only the timer of another attempt names the user.
+        let wait = user.map(|_| Wait {
+            delivery: self.delivery.id,
+            reason: Reason::RetryLater,
+            provider: self.delivery.provider.clone(),
+            code: Some(self.receipt.answer.code.clone()),
+        });
+        Ok(NewTimer { id: envelope.id, due_at, stream, message, app, send_id: Some(send_id), user, wait })
     }
 
     fn dead_target(&self) -> Option<DeadTarget<'_>> {

@@ -95,5 +95,14 @@ fn event_timer(row: &EndedRow, now: Timestamp) -> Result<NewTimer, Error> {
     let event = Event::DeliverySettled(settled);
     let envelope = Envelope { id, app, at: now, send_id, caused_by: None, trace: None, event };
     let message = envelope.encode().map_err(|error| Error::Unreadable(error.to_string()))?;
-    Ok(NewTimer { id, due_at: now, stream: StreamName::Outcome, message, app, send_id, user: None })
+    Ok(NewTimer {
+        id,
+        due_at: now,
+        stream: StreamName::Outcome,
+        message,
+        app,
+        send_id,
+        user: None,
+        wait: None,
+    })
 }

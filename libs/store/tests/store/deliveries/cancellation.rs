@@ -143,6 +143,7 @@ fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
         app,
         send_id: Some(send_id(1)),
         user: None,
+        wait: None,
     }
 }
 

@@ -75,6 +75,7 @@ fn timer(app: AppId, number: u128) -> NewTimer {
         app,
         send_id,
         user: Some(UserNumber(1)),
+        wait: None,
     }
 }
 

@@ -14,7 +14,7 @@ const STREAM: StreamName = StreamName::Job(Channel::Email, Lane::Bulk);
 
 fn timer(app: AppId, number: u128, due_at: Timestamp) -> NewTimer {
     let id = Uuid::from_u128(number);
-    NewTimer { id, due_at, stream: STREAM, message: vec![0, 255], app, send_id: None, user: None }
+    NewTimer { id, due_at, stream: STREAM, message: vec![0, 255], app, send_id: None, user: None, wait: None }
 }
 
 impl Fixture {

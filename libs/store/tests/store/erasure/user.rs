@@ -96,6 +96,7 @@ pub(crate) fn timer(app: AppId, user: Option<UserNumber>) -> NewTimer {
         app,
         send_id: None,
         user,
+        wait: None,
     }
 }
 

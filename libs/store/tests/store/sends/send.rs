@@ -18,7 +18,16 @@ fn scheduled(app: AppId) -> Chunk {
 
 fn timer(app: AppId, due_at: Timestamp, number: u128) -> NewTimer {
     let (id, send_id) = (Uuid::from_u128(number), Some(send_id(1)));
-    NewTimer { id, due_at, stream: StreamName::Outcome, message: b"later".to_vec(), app, send_id, user: None }
+    NewTimer {
+        id,
+        due_at,
+        stream: StreamName::Outcome,
+        message: b"later".to_vec(),
+        app,
+        send_id,
+        user: None,
+        wait: None,
+    }
 }
 
 #[tokio::test]

@@ -140,6 +140,7 @@ async fn a_restored_delivery_keeps_waiting_if_it_has_a_timer_or_a_job_in_the_log
         app,
         send_id: Some(found.send_id),
         user: Some(found.job.user),
+        wait: None,
     };
     // Another delivery of the same user has no timer.
     let neighbour = FoundJob { job: domain::event::DeliveryJob { user: timed.job.user, ..lost.job }, ..lost };

@@ -1,0 +1,160 @@
+//! Lists of an app's sends, and the deliveries that wait.
+
+use std::collections::HashSet;
+
+use domain::{AppId, SendId, Status, Timestamp, UserNumber};
+use store::deliveries::waiting::WaitingDeliveries;
+use store::sends::list::{ListedSend, SendRange, SendsOf};
+use store::sends::pairs::{PairFilter, PairStatus};
+
+use crate::waiting::database;
+use crate::{Caller, OperationError, Operations, Permission};
+
+/// Sends that one query reads.
+const READ: i64 = 100;
+/// Sends that a call examines. If fewer match than it wants, the next page continues with the next send.
+const EXAMINED: usize = 2_000;
+/// The same, if the pairs of each send are compared.
+const COMPARED: usize = 200;
+/// More pairs than a recipient can have in a send: an inbox item, and a delivery for each target.
+pub(crate) const PAIRS: i64 = 200;
+/// Waiting deliveries that are counted.
+pub const MOST_WAITING: i64 = 10_001;
+
+/// Filter of sends. A property that is `None` matches all sends.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SendFilter<'a> {
+    pub recipient: Option<&'a str>,
+    pub category: Option<&'a str>,
+    /// Matches a send if the recipient has a delivery, item or skipped channel with this status. Without a recipient, the first 1,000
+    /// deliveries and recipients of each send are compared.
+    pub status: Option<Status>,
+    pub since: Option<Timestamp>,
+    /// Exclusive.
+    pub before: Option<SendId>,
+}
+
+/// Part of a list of sends, latest first.
+#[derive(Debug, Default)]
+pub struct SendPage {
+    pub sends: Vec<ListedSend>,
+    /// Where the next page starts; None on the last page. A page may have fewer sends than the limit, even none, although others follow.
+    pub next: Option<SendId>,
+}
+
+/// Lists at most `limit` sends of an app.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    filter: SendFilter<'_>,
+    limit: usize,
+) -> Result<SendPage, OperationError> {
+    caller.may(Permission::View, app)?;
+    let user = match filter.recipient {
+        Some(recipient) => {
+            let found = database(operations.store.directory().find_user(app, recipient)).await?;
+            found.map(|user| user.number)
+        }
+        None => None,
+    };
+    list_of(operations, app, filter, user, limit).await
+}
+
+/// Lists sends of an app for a user who was looked up before.
+pub(crate) async fn list_of(
+    operations: &Operations,
+    app: AppId,
+    filter: SendFilter<'_>,
+    user: Option<UserNumber>,
+    limit: usize,
+) -> Result<SendPage, OperationError> {
+    let of = match (user, filter.recipient) {
+        (Some(user), _) => SendsOf::User(user),
+        (None, Some(name)) => SendsOf::Unknown(name),
+        (None, None) => SendsOf::All,
+    };
+    let most = if filter.status.is_some() { COMPARED } else { EXAMINED };
+    let (mut page, mut examined) = (SendPage { next: filter.before, ..SendPage::default() }, 0);
+    loop {
+        let range = SendRange { before: page.next, since: filter.since, limit: READ };
+        let read = database(operations.store.sends().list_sends(app, of, range)).await?;
+        let is_last = (read.len() as i64) < READ;
+        let candidates: Vec<ListedSend> = read
+            .iter()
+            .filter(|send| filter.category.is_none() || send.category.as_deref() == filter.category)
+            .cloned()
+            .collect();
+        let wanted = match filter.status {
+            Some(status) => Some(matching(operations, app, &candidates, status).await?),
+            None => None,
+        };
+        examined += read.len();
+        page.next = read.last().map(|send| send.send_id);
+        for send in candidates {
+            if wanted.as_ref().is_some_and(|wanted| !wanted.contains(&send.send_id)) {
+                continue;
+            }
+            if page.sends.len() == limit {
+                page.next = page.sends.last().map(|send| send.send_id);
+                return Ok(page);
+            }
+            page.sends.push(send);
+        }
+        if is_last {
+            return Ok(SendPage { next: None, ..page });
+        }
+        if examined >= most {
+            return Ok(page);
+        }
+    }
+}
+
+/// Returns those of the sends that have the status, for their recipient if they are listed for one.
+async fn matching(
+    operations: &Operations,
+    app: AppId,
+    sends: &[ListedSend],
+    status: Status,
+) -> Result<HashSet<SendId>, OperationError> {
+    let mut found = HashSet::new();
+    let mut of_all = Vec::new();
+    for send in sends {
+        match send.recipient_index {
+            Some(index) => {
+                let pairs = pairs_of(operations, app, send.send_id, index).await?;
+                if pairs.iter().any(|pair| pair.status == status) {
+                    found.insert(send.send_id);
+                }
+            }
+            None => of_all.push(send.send_id),
+        }
+    }
+    if !of_all.is_empty() {
+        found.extend(database(operations.store.sends().sends_with_status(app, &of_all, status)).await?);
+    }
+    Ok(found)
+}
+
+/// Returns what became of a send for the recipient at a position, in the order of the channels.
+pub(crate) async fn pairs_of(
+    operations: &Operations,
+    app: AppId,
+    send: SendId,
+    recipient_index: i32,
+) -> Result<Vec<PairStatus>, OperationError> {
+    let filter = PairFilter { recipient_index: Some(recipient_index), ..PairFilter::default() };
+    let mut pairs = database(operations.store.sends().list_pairs(app, send, filter, None, PAIRS)).await?;
+    pairs.sort_by_key(|pair| pair.position.channel);
+    Ok(pairs)
+}
+
+/// Groups the deliveries that wait for a provider by app, channel and cause. Counts at most 10,001 of them.
+pub async fn waiting(
+    operations: &Operations,
+    caller: &Caller,
+    app: Option<AppId>,
+) -> Result<Vec<WaitingDeliveries>, OperationError> {
+    caller.may(Permission::View, app)?;
+    Ok(operations.store.deliveries().list_waiting(app, MOST_WAITING).await?)
+}

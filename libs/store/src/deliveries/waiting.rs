@@ -1,0 +1,61 @@
+//! Deliveries that wait for a timer, of all sends.
+
+use domain::{AppId, Channel, Reason, SendId, StreamName, Timestamp};
+use uuid::Uuid;
+
+use crate::{Deliveries, Error};
+
+/// Deliveries of an app that wait for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingDeliveries {
+    pub app: AppId,
+    pub app_name: String,
+    pub channel: Channel,
+    pub reason: Reason,
+    /// Provider that is to be called; None if it is not chosen yet.
+    pub provider: Option<String>,
+    /// Code of the answer for which they wait.
+    pub code: Option<String>,
+    pub deliveries: i64,
+    /// One of the earliest sends among them.
+    pub earliest: Option<SendId>,
+    pub next_attempt_at: Timestamp,
+}
+
+impl Deliveries<'_> {
+    /// Groups at most `most` waiting deliveries by app, channel and cause; the largest group is the first.
+    pub async fn list_waiting(self, app: Option<AppId>, most: i64) -> Result<Vec<WaitingDeliveries>, Error> {
+        let rows = sqlx::query!(
+            r#"SELECT t.app_id, app.name, t.stream, t.wait_reason AS "reason!", t.provider, t.code, t.deliveries AS "deliveries!",
+                 t.earliest, t.next_attempt_at AS "next_attempt_at!"
+               FROM (
+                 SELECT app_id, regexp_replace(stream, '_[a-z]+$', '_bulk') AS stream, wait_reason, provider, code,
+                   count(*) AS deliveries, min(send_id::text COLLATE "C") AS earliest, min(due_at) AS next_attempt_at
+                 FROM (SELECT app_id, stream, wait_reason, provider, code, send_id, due_at FROM timer
+                       WHERE delivery_id IS NOT NULL AND ($1::bigint IS NULL OR app_id = $1) LIMIT $2) AS waiting
+                 GROUP BY 1, 2, 3, 4, 5
+               ) AS t JOIN app ON app.id = t.app_id
+               ORDER BY t.deliveries DESC, app.name, t.stream"#,
+            app.map(|app| app.0),
+            most
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let mut found = Vec::new();
+        for row in rows {
+            let Ok(StreamName::Job(channel, _)) = row.stream.unwrap_or_default().parse() else { continue };
+            found.push(WaitingDeliveries {
+                app: AppId(row.app_id),
+                app_name: row.name,
+                channel,
+                reason: row.reason.parse()?,
+                provider: row.provider,
+                code: row.code,
+                deliveries: row.deliveries,
+                earliest: row.earliest.and_then(|id| Uuid::parse_str(&id).ok()).map(SendId),
+                next_attempt_at: row.next_attempt_at.into(),
+            });
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,116 @@
+//! `tidings explain`, `tidings sends` and `tidings waiting`.
+
+use serde_json::json;
+use sqlx::PgPool;
+
+use crate::installation::Installation;
+
+const REQUEST: &str = "018f0000-0000-7000-8000-000000000001";
+
+/// Stores a send to Ada: her inbox has the item, and her email waits for the provider `main`.
+const ONE_SEND: &str = "
+    INSERT INTO category (app_id, identifier, name) SELECT id, 'orders', 'Orders' FROM app;
+    INSERT INTO app_user (app_id, identifier, profile) SELECT id, 'ada', '{\"name\": \"Ada\"}' FROM app;
+    INSERT INTO request (app_id, send_id, accepted_at, lane, title, category_id, recipients)
+      SELECT app_id, '018f0000-0000-7000-8000-000000000001', '2026-11-29T10:02:03.120Z', 'transactional', 'Order 7 shipped', id, 1
+      FROM category;
+    INSERT INTO plan (app_id, send_id, turn, planned_at) SELECT app_id, send_id, 0, '2026-11-29T10:02:03.128Z' FROM request;
+    INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+      SELECT r.app_id, send_id, 0, 0, 'ada', number, true, '{sms:preference_off,webPush:no_address}'
+      FROM request r JOIN app_user u ON u.app_id = r.app_id;
+    INSERT INTO inbox_item (app_id, user_number, id, send_id, created_at, seen_at, clicked_at, content, event_id)
+      SELECT app_id, user_number, 1, send_id, '2026-11-29T10:02:03.130Z', '2026-11-29T10:03:00Z', '2026-11-29T10:04:12Z', '{}',
+        gen_random_uuid()
+      FROM planned_recipient;
+    INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target)
+      SELECT app_id, '00000000-0000-0000-0000-000000000007', send_id, 0, user_number, 'email', 'ada@example.com'
+      FROM planned_recipient;
+    INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number, delivery_id, wait_reason, provider, code)
+      SELECT gen_random_uuid(), '2026-11-29T10:07:00Z', 'JOB_email_transactional', '', app_id, send_id, user_number, id,
+        'breaker_open', 'main', '535 5.7.8'
+      FROM delivery";
+
+async fn with_one_send() -> Installation {
+    let installation = Installation::create().await;
+    installation.run(&["app", "create", "shop"]);
+    let pool = PgPool::connect(installation.database_url()).await.unwrap();
+    sqlx::raw_sql(ONE_SEND).execute(&pool).await.unwrap();
+    pool.close().await;
+    installation
+}
+
+#[tokio::test]
+async fn explain_prints_the_verdict_each_channel_and_what_happened() {
+    let installation = with_one_send().await;
+    let page = installation.run(&["explain", "shop", "ada", REQUEST]);
+    assert_eq!(page.code, 0, "{}", page.errors);
+    for part in [
+        "Order 7 shipped → Ada (ada)\n",
+        "request 018f0000-0000-7000-8000-000000000001   orders\n",
+        "  in-app     ✓ delivered   Ada has the inbox item. Ada read it at 10:04:12 UTC.\n",
+        "  email      … waiting     The email waits: main keeps failing, and Tidings calls it again later.\n",
+        "                           Its last answer was \"535 5.7.8\". Next attempt: 10:07:00 UTC.\n",
+        "  sms        ⊘ skipped     No text message: Ada turned this channel off for the category.\n",
+        "  10:02:03.128  planned    inApp yes, email yes, webPush no_address, sms preference_off  (waited 8 ms)\n",
+        "If the same were sent now: inApp yes · email no, no provider",
+    ] {
+        assert!(page.output.contains(part), "{part}\n{}", page.output);
+    }
+    assert!(!page.output.contains('\x1b') && !page.output.contains("ada@example.com"), "{}", page.output);
+    let told = installation.run(&["explain", "shop", "ada", REQUEST, "--json"]).json();
+    assert_eq!(told["channels"][1]["reason"], "breaker_open");
+    assert_eq!(
+        told["events"][0],
+        json!({
+            "at": "2026-11-29T10:02:03.120Z", "kind": "accepted", "channel": null, "text": "the API accepted the send",
+            "waitedMs": null, "tookMs": null,
+        })
+    );
+}
+
+#[tokio::test]
+async fn without_a_request_the_latest_sends_are_listed_with_verdicts() {
+    let installation = with_one_send().await;
+    let list = installation.run(&["explain", "shop", "ada", "--category", "orders"]);
+    assert!(
+        list.output.starts_with("2026-11-29 10:02:03  Order 7 shipped  orders\n  Ada has the inbox item."),
+        "{}",
+        list.output
+    );
+    assert!(list.output.contains(&format!("tidings explain shop ada {REQUEST}")), "{}", list.output);
+    let none = installation.run(&["explain", "shop", "ada", "--category", "news"]);
+    assert_eq!(none.output, "No send to Ada matches.\n");
+    let now = installation.run(&["explain", "shop", "ada", "--category", "orders", "--now"]);
+    assert!(now.output.starts_with("A send of orders now: inApp yes"), "{}", now.output);
+    let unknown = installation.run(&["explain", "shop", "adda"]);
+    assert_eq!(unknown.code, 1);
+    assert!(unknown.errors.contains("no user \"adda\"; similar identifiers: ada"), "{}", unknown.errors);
+    assert_eq!(installation.run(&["explain", "shop", "ada", "not-an-id"]).code, 2);
+}
+
+#[tokio::test]
+async fn sends_and_waiting_deliveries_are_listed() {
+    let installation = with_one_send().await;
+    for (arguments, is_found) in [
+        (&["sends", "shop"][..], true),
+        (&["sends", "shop", "--recipient", "ada", "--status", "waiting"], true),
+        (&["sends", "shop", "--recipient", "ada", "--status", "failed"], false),
+        (&["sends", "shop", "--since", "2126-01-01T00:00:00Z"], false),
+    ] {
+        let listed = installation.run(arguments);
+        assert_eq!(
+            listed.output.contains(REQUEST),
+            is_found,
+            "{arguments:?} {}{}",
+            listed.output,
+            listed.errors
+        );
+    }
+    assert_eq!(installation.run(&["sends", "shop", "--status", "lost"]).code, 2);
+    let waiting = installation.run(&["waiting", "--app", "shop", "--json"]).json();
+    let group = &waiting[0];
+    assert_eq!((&group["reason"], &group["provider"]), (&json!("breaker_open"), &json!("main")));
+    assert_eq!((&group["code"], &group["deliveries"]), (&json!("535 5.7.8"), &json!(1)));
+    let people = installation.run(&["waiting"]);
+    assert!(people.output.contains("breaker open  main      535 5.7.8  1"), "{}", people.output);
+}
