@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz` and `/readyz`, on a separate port.
+//! `/metrics`, `/healthz` and `/readyz`, on a separate port. Its page `/` links to them.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -27,6 +27,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
 const TEXT: &str = "text/plain; charset=utf-8";
+const HTML: &str = "text/html; charset=utf-8";
+const PAGE: &str = include_str!("server/page.html");
+const PAGE_POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +99,11 @@ async fn answer(request: Request<Incoming>, context: &Context) -> Result<Respons
         return Ok(response(StatusCode::METHOD_NOT_ALLOWED, TEXT, "GET only\n".into()));
     }
     Ok(match request.uri().path() {
+        "/" => {
+            let mut page = response(StatusCode::OK, HTML, PAGE.into());
+            page.headers_mut().insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(PAGE_POLICY));
+            page
+        }
         "/metrics" => {
             metrics::observe(&context.store);
             response(StatusCode::OK, PROMETHEUS, metrics::render())

@@ -10,6 +10,7 @@ mod clients;
 mod deliveries;
 mod directory;
 mod exchange;
+mod front;
 mod gateway;
 mod handbook;
 mod health;

@@ -37,6 +37,7 @@ use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, subscribers, subscriptions, topics,
     unsubscribe, users,
 };
+use crate::front;
 use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
@@ -134,6 +135,9 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         deliveries::list::list,
         twilio::status,
         twilio::message,
+        front::page,
+        front::icon,
+        front::favicon,
         health::alive,
         health::ready,
         document::serve,

@@ -17,6 +17,7 @@ use crate::directory::{
     bulk, categories, connect, devices, erasure, preferences, profile, subscribers, subscriptions, topics,
     unsubscribe, users,
 };
+use crate::front;
 use crate::handbook;
 use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
@@ -78,9 +79,12 @@ impl Table {
             .service(resource("/v3/users/{id}/topics", [get(subscriptions::list_of_user)]))
     }
 
-    /// Adds the paths outside of the API: probes, its document, the guides, and the files of the browser clients.
+    /// Adds the paths outside of the API: the front page, probes, its document, the guides, and the files of the browser clients.
     fn with_operation(self) -> Table {
-        self.service(resource("/healthz", [get(health::alive)]))
+        self.service(resource("/", [get(front::page)]))
+            .service(resource("/icon.svg", [get(front::icon)]))
+            .service(resource("/favicon.ico", [get(front::favicon)]))
+            .service(resource("/healthz", [get(health::alive)]))
             .service(resource("/readyz", [get(health::ready)]))
             .service(resource("/openapi.json", [get(document::serve)]))
             .service(resource("/docs", [get(page::page)]))

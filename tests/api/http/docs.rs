@@ -1,4 +1,4 @@
-//! `/openapi.json`, `/docs`, `/guide` and `/clients`.
+//! `/`, `/openapi.json`, `/docs`, `/guide` and `/clients`.
 
 use serde_json::{Value, json};
 
@@ -125,6 +125,31 @@ async fn the_first_load_of_a_page_is_small() {
     }
     println!("{sizes:?} bytes");
     assert!(sizes.iter().sum::<usize>() <= 60_000, "{sizes:?} bytes, at most 60,000 together");
+}
+
+#[tokio::test]
+async fn the_front_page_names_the_release_and_only_paths_that_exist() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let page = service.call("GET /").header("Accept", "text/html,*/*;q=0.8").send().await;
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.starts_with("default-src 'none'; ") && !policy.contains("script-src"), "{policy}");
+    assert!(!policy.contains("unsafe-inline"), "{policy}");
+    let Value::String(html) = page.is(200) else { panic!("the page is not text") };
+    assert!(html.contains(env!("CARGO_PKG_VERSION")) && !html.contains("://"), "{html}");
+    let mut paths: Vec<_> =
+        html.split(['"', '\'']).filter(|text| text.starts_with('/')).map(str::to_owned).collect();
+
+    let body = service.call("GET /").header("Accept", "application/json").send().await.is(200);
+    assert_eq!((&body["name"], &body["ready"]), (&json!("Tidings"), &json!(true)));
+    assert_eq!(body["unreachable"], json!([]));
+    let members = body.as_object().unwrap().values();
+    paths.extend(members.filter_map(Value::as_str).filter(|text| text.starts_with('/')).map(str::to_owned));
+    assert!(paths.len() > 8, "{paths:?}");
+    for path in paths {
+        service.call(&format!("GET {path}")).send().await.is(200);
+    }
+    let icon = service.call("GET /favicon.ico").send().await;
+    assert_eq!(icon.header("content-type"), Some("image/x-icon"));
 }
 
 #[tokio::test]
