@@ -20,6 +20,8 @@ enum Part {
     Compose,
     /// Every pod of the Helm chart, as a container under the constraints of its spec
     Pods,
+    /// The image for trials, which runs `tidings up` with PostgreSQL and nats-server inside
+    Up,
     /// Three NATS servers, of which the leader is killed, then two are killed, then one is paused
     Cluster,
     /// The Dockerfile, including compilation, which takes 20 minutes or more
@@ -36,14 +38,14 @@ enum Part {
   cargo xtask deploy-test files            what CI runs
   cargo xtask deploy-test compose cluster")]
 pub(crate) struct Arguments {
-    /// Parts to test [default: files package compose pods cluster]
+    /// Parts to test [default: files package compose pods up cluster]
     #[arg(value_enum)]
     parts: Vec<Part>,
 }
 
 /// Returns the error of the first part that fails.
 pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
-    let usual = [Part::Files, Part::Package, Part::Compose, Part::Pods, Part::Cluster];
+    let usual = [Part::Files, Part::Package, Part::Compose, Part::Pods, Part::Up, Part::Cluster];
     let parts = if arguments.parts.is_empty() { &usual[..] } else { &arguments.parts };
     provision::postgres_programs()?;
     provision::nats_program()?;
@@ -63,6 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
             Part::Package => script("package")?,
             Part::Compose => script("compose")?,
             Part::Pods => script("pods")?,
+            Part::Up => script("up-image")?,
             Part::Cluster => script("cluster")?,
             Part::Image => script("dockerfile")?,
         }

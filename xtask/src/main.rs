@@ -16,6 +16,7 @@ mod mail_servers;
 mod nightly;
 mod node;
 mod overload;
+mod package;
 mod prose;
 mod provision;
 mod python;
@@ -49,7 +50,8 @@ use clap::{Parser, Subcommand};
   cargo xtask figures             print figures about the code and its comments
   cargo xtask bundles             minify the browser clients, after a change
   cargo xtask clients             build npm packages of the browser clients
-  cargo xtask docs                write the guides to a folder"
+  cargo xtask docs                write the guides to a folder
+  cargo xtask package             build the files of a release"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -71,6 +73,7 @@ enum Command {
     Bundles(bundles::Arguments),
     Clients(clients::Arguments),
     Docs(docs::Arguments),
+    Package(package::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Command::Bundles(arguments) => bundles::run(&arguments),
         Command::Clients(arguments) => clients::run(&arguments),
         Command::Docs(arguments) => docs::run(&arguments),
+        Command::Package(arguments) => package::run(&arguments),
     };
     done.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
