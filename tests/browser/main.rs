@@ -19,6 +19,7 @@ mod inbox;
 mod looks;
 mod page;
 mod panel;
+mod printed_pages;
 mod quiet;
 mod react;
 #[path = "../e2e/running.rs"]

@@ -45,12 +45,82 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
     for kept in ["appId", "apiKey", "apiSecret"] {
         assert_eq!(running.dev[kept], dev[kept], "{kept}");
     }
+    // Another process may have got a port while `tidings up` was stopped; that is reported.
+    if !running.log().contains("is in use by another program") {
+        for kept in ["outbox", "shop", "metrics", "pushService", "providers"] {
+            assert_eq!(running.dev[kept], dev[kept], "{kept}");
+        }
+    }
     assert_eq!(inbox_item(&running).await, item);
     assert_eq!(running.mails(ADDRESS).await, [mail]);
     assert_eq!(settled_delivery(&running, &request).await, delivery);
     let request = send(&running).await;
     settled_delivery(&running, &request).await;
     assert_eq!(running.mails(ADDRESS).await.len(), 2);
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+#[tokio::test]
+async fn the_demo_send_uses_every_channel_and_prints_what_became_of_it() {
+    let directory = Directory::new();
+    let mut running = RunningProcess::start(&directory.path().join("data")).await;
+    let sent = directory.run(&["demo", "send", "--user", "bob", "--data-dir", "data", "--json"]).json();
+    let statuses = sent["deliveries"].as_array().unwrap().iter();
+    let statuses = statuses.map(|delivery| [delivery["channel"].as_str(), delivery["status"].as_str()]);
+    // The stand-in for Twilio reports at once that the SMS arrived.
+    let mut statuses: Vec<_> = statuses
+        .map(|pair| pair.map(Option::unwrap).join(" ").replace("sms delivered", "sms sent"))
+        .collect();
+    statuses.sort();
+    let expected = ["email sent", "inApp delivered", "mobilePush sent", "sms sent", "webPush sent"];
+    assert_eq!(statuses, expected, "{sent}");
+
+    // A second send has a new browser, and is printed as a table.
+    let printed = directory.run(&["demo", "send", "--data-dir", "data"]);
+    assert_eq!(printed.code, 0, "{}", printed.errors);
+    assert!(
+        printed.output.contains("CHANNEL") && printed.output.contains(running.dev("outbox")),
+        "{printed:?}"
+    );
+    let nowhere = directory.run(&["demo", "send", "--data-dir", "nothing-here"]);
+    check_the_printed_calls(&running);
+    assert!(nowhere.code == 1 && nowhere.errors.contains("no `tidings up` runs"), "{nowhere:?}");
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
+#[tokio::test]
+async fn an_own_app_uses_the_stand_ins_and_logs_stay_text_with_a_configuration_file() {
+    let directory = Directory::new();
+    let file = directory.path().join("tidings.toml");
+    std::fs::write(&file, "[streams]\nretention = '7d'\n").unwrap();
+    let config = [("TIDINGS_CONFIG", file.to_str().unwrap())];
+    let mut running = RunningProcess::start_with(&directory.path().join("data"), &config).await;
+    let created = directory.run(&["app", "create", "shop", "--data-dir", "data", "--json"]).json();
+    let channels = "email,sms,web-push,mobile-push";
+    let arguments = ["provider", "set", "shop", "--stand-in", channels, "--data-dir", "data"];
+    let set = directory.run(&[&arguments[..], &["--json"]].concat()).json();
+    assert_eq!(set.as_array().unwrap().len(), 5, "{set}");
+    for set in set.as_array().unwrap() {
+        let identifier = set["identifier"].as_str().unwrap();
+        let tested = directory.run(&["provider", "test", "shop", identifier, "--data-dir", "data"]);
+        assert_eq!(tested.code, 0, "{identifier}: {tested:?}");
+    }
+    let send = json!({
+        "notification": {"title": TITLE},
+        "sendTo": {"recipients": [{"identifier": "ada", "email": "own@example.com", "phoneNumber": "+15005550010"}]},
+    });
+    let call = reqwest::Client::new().post(format!("{}/v3/notifications", running.dev("api")));
+    let call = call.header("X-SERVICE-API-KEY", created["apiKey"].as_str().unwrap());
+    let call = call.header("X-SERVICE-API-SECRET", created["apiSecret"].as_str().unwrap());
+    assert_eq!(call.json(&send).send().await.unwrap().status(), 202);
+    eventually(VISIBLE_WITHIN, "the outbox has the app's email", async || {
+        (running.mails("own@example.com").await.len() == 1).then_some(())
+    })
+    .await;
+    let without = directory.run(&["provider", "set", "shop", "--stand-in", "email", "--data-dir", "nowhere"]);
+    assert!(without.code == 1 && without.errors.contains("no `tidings up` runs"), "{without:?}");
+    let log = running.log();
+    assert!(!log.lines().any(|line| line.starts_with('{')), "JSON lines in {log}");
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
@@ -91,16 +161,18 @@ fn check_that_captures_are_private(data: &std::path::Path) {
 fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Path) {
     let (log, api, outbox) = (running.log(), running.dev("api"), running.dev("outbox"));
     for line in [
-        format!("curl -sS -X PUT {api}/v3/users/ada "),
-        format!("curl -sS -X POST {api}/v3/notifications "),
-        format!("curl -sS {api}/v3/notifications "),
-        format!("curl -sS '{outbox}/messages?channel=email&to={ADDRESS}'"),
-        format!("curl -sS {api}/v3/requests/"),
-        format!("X-SERVICE-API-SECRET: {}", running.dev("apiSecret")),
-        running.dev("metrics").to_owned(),
+        format!("  Start here     {api}\n"),
+        format!("  Guide          {api}/guide\n"),
+        format!("  API reference  {api}/docs\n"),
+        format!("  Outbox         {outbox} "),
+        format!("  Metrics        {}\n", running.dev("metrics").trim_end_matches("/metrics")),
+        format!("/debug:$PATH\n  tidings demo send --data-dir {}\n", data.display()),
+        format!("  KEY={} SECRET={}\n", running.dev("apiKey"), running.dev("apiSecret")),
+        format!("  API={api} OUTBOX={outbox}\n"),
     ] {
         assert!(log.contains(&line), "{line} is missing in {log}");
     }
+    assert_eq!(log.matches(running.dev("apiSecret")).count(), 1, "{log}");
     for file in ["dev.json", "demo-app.json", "master.key"] {
         let mode = data.join(file).metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600, "{file}");
@@ -112,13 +184,37 @@ fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Pat
         "apiSecret",
         "appId",
         "databaseUrl",
+        "headerPrefix",
         "metrics",
         "natsUrl",
         "outbox",
+        "providers",
         "pushService",
         "shop",
     ];
     assert_eq!(names, expected);
+}
+
+/// The printed `curl` commands work as they stand.
+fn check_the_printed_calls(running: &RunningProcess) {
+    let log = running.log();
+    let steps = log.split_once("  KEY=").unwrap().1.split_once("Ctrl-C").unwrap().0;
+    let script = format!("set -e\nKEY={steps}");
+    let printed = std::process::Command::new("bash").args(["-c", &script]).output().unwrap();
+    let (output, errors) = (printed.stdout, String::from_utf8_lossy(&printed.stderr).into_owned());
+    let output = String::from_utf8(output).unwrap();
+    assert!(printed.status.success() && errors.is_empty(), "{errors}");
+    let (output, reference) = output.trim_end().rsplit_once('\n').unwrap();
+    assert!(reference.starts_with(&format!("{}/docs#KEY=ak_", running.dev("api"))), "{reference}");
+    let answers: Vec<Value> = output.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let [user, sent, inbox, outbox, deliveries] = &answers[..] else { panic!("{output}") };
+    assert_eq!(user["profile"]["email"], ADDRESS);
+    assert!(sent["requestId"].is_string(), "{sent}");
+    for list in [inbox, outbox] {
+        assert_ne!(list["data"], json!([]), "{list}");
+    }
+    // A slow machine may not have planned the request yet.
+    assert!(deliveries["data"].is_array() || deliveries["code"] == "not_found", "{deliveries}");
 }
 
 /// A second `tidings up` fails and names the running one. Other commands find the running one by its data directory.

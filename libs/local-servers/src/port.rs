@@ -17,11 +17,16 @@ pub fn free() -> anyhow::Result<u16> {
     let offset = u16::try_from(random % u64::from(width))?;
     for step in 0..width {
         let port = RANGE.start + (offset + step) % width;
-        if is_free(port) && claim(port)? {
+        if reserve(port)? {
             return Ok(port);
         }
     }
     anyhow::bail!("every port from {} to {} is in use", RANGE.start, RANGE.end)
+}
+
+/// Reserves a port that an earlier process got from [`free`]. Returns false if a program or another process has it now.
+pub fn reserve(port: u16) -> anyhow::Result<bool> {
+    Ok(is_free(port) && claim(port)?)
 }
 
 fn claim(port: u16) -> anyhow::Result<bool> {

@@ -164,10 +164,20 @@ impl Config {
         path: Option<&Path>,
         variables: impl IntoIterator<Item = (OsString, OsString)>,
     ) -> Result<Config, ConfigError> {
+        Self::from_sources_over([], path, variables)
+    }
+
+    /// Reads `variables` in place of the environment variables. `defaults` are variables that the file and `variables` override.
+    pub fn from_sources_over(
+        defaults: impl IntoIterator<Item = (OsString, OsString)>,
+        path: Option<&Path>,
+        variables: impl IntoIterator<Item = (OsString, OsString)>,
+    ) -> Result<Config, ConfigError> {
         let variables: Vec<_> = variables.into_iter().filter(|(_, value)| !value.is_empty()).collect();
         let named =
             variables.iter().find(|(name, _)| name == FILE_VARIABLE).map(|(_, value)| Path::new(value));
         let mut settings = Settings::default();
+        settings.add_variables(&defaults.into_iter().collect::<Vec<_>>());
         if let Some(path) = path.or(named) {
             settings.add_file(path)?;
         }

@@ -55,6 +55,8 @@ pub struct ApnsSettings {
     pub by_certificate: bool,
     /// Maximum number of concurrent requests on one connection. None means the default of the HTTP library.
     pub max_concurrent_streams: Option<u32>,
+    /// Key that signs provider tokens, as PEM. None means a new key.
+    pub key: Option<String>,
 }
 
 impl Default for ApnsSettings {
@@ -65,8 +67,14 @@ impl Default for ApnsSettings {
             tls: None,
             by_certificate: false,
             max_concurrent_streams: None,
+            key: None,
         }
     }
+}
+
+/// Generates a key that signs provider tokens.
+pub(crate) fn new_key() -> io::Result<String> {
+    Ok(KeyPair::generate().map_err(io::Error::other)?.serialize_pem())
 }
 
 pub struct ApnsStandIn {
@@ -81,7 +89,7 @@ struct ApnsState {
     /// Latest provider token on each connection, with its time of issue in seconds since 1970.
     last_tokens: Mutex<HashMap<Option<ConnectionNumber>, (String, i64)>>,
     clock: Mutex<Option<Timestamp>>,
-    script: Script,
+    script: Arc<Script>,
     outbox: Arc<Outbox>,
 }
 
@@ -95,9 +103,9 @@ impl fmt::Debug for ApnsStandIn {
 }
 
 impl ApnsStandIn {
-    /// Generates the key that signs provider tokens.
     pub async fn start(settings: ApnsSettings, outbox: Arc<Outbox>) -> io::Result<ApnsStandIn> {
-        let pair = KeyPair::generate().map_err(io::Error::other)?;
+        let key = settings.key.clone().map_or_else(new_key, Ok)?;
+        let pair = KeyPair::from_pem(&key).map_err(io::Error::other)?;
         let team_key =
             DecodingKey::from_ec_pem(pair.public_key_pem().as_bytes()).map_err(io::Error::other)?;
         let http_settings = HttpSettings {
@@ -110,11 +118,11 @@ impl ApnsStandIn {
             team_key,
             last_tokens: Mutex::default(),
             clock: Mutex::default(),
-            script: Script::default(),
+            script: Arc::default(),
             outbox,
         });
         let server = HttpServer::start(http_settings, apple.clone()).await?;
-        Ok(ApnsStandIn { server, apple, key: pair.serialize_pem() })
+        Ok(ApnsStandIn { server, apple, key })
     }
 
     #[must_use]
@@ -151,6 +159,10 @@ impl ApnsStandIn {
 
     pub fn set_clock(&self, now: Timestamp) {
         *self.apple.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.apple.script.clone()
     }
 
     pub async fn stop(self) {

@@ -37,6 +37,11 @@ const ERRORS: [(u16, &str); 7] = [
     (503, "UNAVAILABLE"),
 ];
 
+/// Generates the key of a service account.
+pub(crate) fn new_key() -> io::Result<String> {
+    Ok(KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?.serialize_pem())
+}
+
 pub struct FcmStandIn {
     server: HttpServer,
     google: Arc<FcmState>,
@@ -53,7 +58,7 @@ struct FcmState {
     granted: AtomicUsize,
     sent: AtomicUsize,
     clock: Mutex<Option<Timestamp>>,
-    script: Script,
+    script: Arc<Script>,
     oauth_script: Script,
     outbox: Arc<Outbox>,
 }
@@ -67,7 +72,12 @@ impl fmt::Debug for FcmStandIn {
 impl FcmStandIn {
     /// Generates the key of a service account.
     pub async fn start(port: u16, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
-        let pair = KeyPair::generate_for(&PKCS_RSA_SHA256).map_err(io::Error::other)?;
+        FcmStandIn::start_with_key(port, &new_key()?, outbox).await
+    }
+
+    /// `key` is the key of the service account, as PEM.
+    pub(crate) async fn start_with_key(port: u16, key: &str, outbox: Arc<Outbox>) -> io::Result<FcmStandIn> {
+        let pair = KeyPair::from_pem_and_sign_algo(key, &PKCS_RSA_SHA256).map_err(io::Error::other)?;
         let account_key =
             DecodingKey::from_rsa_pem(pair.public_key_pem().as_bytes()).map_err(io::Error::other)?;
         let google = Arc::new(FcmState {
@@ -78,14 +88,14 @@ impl FcmStandIn {
             granted: AtomicUsize::new(0),
             sent: AtomicUsize::new(0),
             clock: Mutex::default(),
-            script: Script::default(),
+            script: Arc::default(),
             oauth_script: Script::default(),
             outbox,
         });
         let settings = HttpSettings { port, ..HttpSettings::default() };
         let server = HttpServer::start(settings, google.clone()).await?;
         *google.token_url.lock().unwrap_or_else(PoisonError::into_inner) = format!("{}/token", server.url());
-        Ok(FcmStandIn { server, google, key: pair.serialize_pem() })
+        Ok(FcmStandIn { server, google, key: key.to_owned() })
     }
 
     #[must_use]
@@ -144,6 +154,10 @@ impl FcmStandIn {
 
     pub fn set_clock(&self, now: Timestamp) {
         *self.google.clock.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.google.script.clone()
     }
 
     pub async fn stop(self) {

@@ -4,11 +4,18 @@ use std::sync::OnceLock;
 use hyper::header::{HOST as HOST_HEADER, HeaderMap};
 
 static HOST: OnceLock<String> = OnceLock::new();
+static IP: OnceLock<IpAddr> = OnceLock::new();
 
 /// Sets the host of the stand-ins that this process starts from now on: their URLs contain `host`, and they listen on all
 /// interfaces. Only the first call has an effect.
 pub fn serve_as(host: &str) {
     HOST.get_or_init(|| host.to_owned());
+}
+
+/// Sets the address on which the stand-ins of this process listen from now on; their URLs stay the same. Only the first call has an
+/// effect.
+pub fn listen_on(ip: IpAddr) {
+    IP.get_or_init(|| ip);
 }
 
 /// Host in the URLs of stand-ins without TLS.
@@ -43,7 +50,8 @@ pub(crate) fn tls_host() -> &'static str {
 }
 
 pub(crate) fn ip() -> IpAddr {
-    IpAddr::V4(if HOST.get().is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST })
+    let default = if HOST.get().is_some() { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+    IP.get().copied().unwrap_or(IpAddr::V4(default))
 }
 
 #[cfg(test)]

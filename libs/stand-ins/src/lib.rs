@@ -22,4 +22,4 @@ pub mod tls;
 pub mod twilio;
 pub mod webhook;
 
-pub use all::{StandInSettings, StandIns};
+pub use all::{StandInPorts, StandInSettings, StandIns};

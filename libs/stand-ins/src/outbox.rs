@@ -4,8 +4,10 @@
 //! killed.
 
 mod accepted;
+pub(crate) mod faults;
 mod file;
 mod http;
+mod page;
 mod view;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use accepted::AcceptedFile;
 use file::CaptureFile;
+pub(crate) use file::private;
 pub use http::OutboxServer;
 
 pub const DEFAULT_KEEP: usize = 10_000;

@@ -46,7 +46,7 @@ pub struct PushServiceStandIn {
 struct PushService {
     origin: std::sync::OnceLock<String>,
     outbox: Arc<Outbox>,
-    script: Script,
+    script: Arc<Script>,
     registry: Registry,
 }
 
@@ -55,7 +55,7 @@ impl PushServiceStandIn {
         let service = Arc::new(PushService {
             origin: std::sync::OnceLock::new(),
             outbox,
-            script: Script::default(),
+            script: Arc::default(),
             registry: Registry::default(),
         });
         let server = HttpServer::start(settings, service.clone()).await?;
@@ -108,6 +108,10 @@ impl PushServiceStandIn {
     #[must_use]
     pub fn waiting(&self, browser: &Browser) -> Vec<WaitingMessage> {
         self.service.registry.waiting(browser.endpoint())
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.service.script.clone()
     }
 
     pub async fn stop(self) {

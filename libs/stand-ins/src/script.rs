@@ -84,6 +84,20 @@ impl<P: Protocol> Script<P> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Number of reactions of all rules, except those by chance.
+    pub(crate) fn reactions_left(&self) -> u64 {
+        let rules = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_rule = |rule: &Rule<P>| match rule.cause {
+            Cause::Order { times, .. } => u64::from(times),
+            Cause::Chance(_) => 0,
+        };
+        rules.iter().map(of_rule).sum()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Reaction of the first rule that applies, counted against the rule's limit.
     #[must_use]
     pub fn take(&self, moment: P::Moment<'_>) -> Option<P::Reaction> {

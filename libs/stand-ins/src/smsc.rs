@@ -29,7 +29,7 @@ use crate::outbox::Outbox;
 pub use person::{Carrier, PersonMessage};
 use receipt::Receipt;
 pub use receipt::{ReceiptForm, ReceiptIds};
-use script::Script;
+pub(crate) use script::Script;
 pub use script::{Reaction, Rule, Stage};
 
 /// Maximum number of receipts that wait for a bound session. Further receipts are dropped.
@@ -85,7 +85,7 @@ impl std::fmt::Debug for SmscStandIn {
 struct Smsc {
     settings: SmscSettings,
     outbox: Arc<Outbox>,
-    script: Script,
+    script: Arc<Script>,
     state: Mutex<State>,
     /// Wakes a session when a new receipt is waiting.
     news: Notify,
@@ -138,7 +138,7 @@ impl SmscStandIn {
         let centre = Arc::new(Smsc {
             settings,
             outbox,
-            script: Script::default(),
+            script: Arc::default(),
             state: Mutex::default(),
             news: Notify::new(),
             counts: Counts::default(),
@@ -254,6 +254,10 @@ impl SmscStandIn {
     #[must_use]
     pub fn enquiries_answered(&self) -> usize {
         self.centre.counts.enquiries_answered.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.centre.script.clone()
     }
 
     pub async fn stop(self) {

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::interface;
 use crate::outbox::Outbox;
 pub use manner::Manner;
-use script::Script;
+pub(crate) use script::Script;
 pub use script::{Reaction, Rule, Stage};
 use session::SessionStart;
 
@@ -89,7 +89,7 @@ pub struct SmtpStandIn {
 struct Server {
     settings: SmtpSettings,
     outbox: Arc<Outbox>,
-    script: Script,
+    script: Arc<Script>,
     token: Mutex<Option<(String, String)>>,
     clients: Mutex<Vec<String>>,
     accepted: AtomicUsize,
@@ -105,7 +105,7 @@ impl SmtpStandIn {
             token: Mutex::new(settings.token.clone()),
             settings,
             outbox,
-            script: Script::default(),
+            script: Arc::default(),
             clients: Mutex::default(),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
@@ -159,6 +159,10 @@ impl SmtpStandIn {
     #[must_use]
     pub fn most_open_connections(&self) -> usize {
         self.server.most_open.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.server.script.clone()
     }
 
     pub async fn stop(self) {

@@ -90,7 +90,7 @@ pub struct TwilioStandIn {
 struct Account {
     settings: TwilioSettings,
     outbox: Arc<Outbox>,
-    script: Script,
+    script: Arc<Script>,
     callbacks: Callbacks,
     messages: Mutex<Messages>,
 }
@@ -117,7 +117,7 @@ impl TwilioStandIn {
         let account = Arc::new(Account {
             settings,
             outbox,
-            script: Script::default(),
+            script: Arc::default(),
             callbacks,
             messages: Mutex::default(),
         });
@@ -178,6 +178,10 @@ impl TwilioStandIn {
             &signature(&self.account.settings.auth_token, &report.url, &report.params),
         )
         .await
+    }
+
+    pub(crate) fn shared_script(&self) -> Arc<Script> {
+        self.account.script.clone()
     }
 
     pub async fn stop(self) {

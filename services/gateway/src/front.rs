@@ -32,7 +32,8 @@ static POLICY: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Cards of the page: title, path and text.
-const CARDS: [(&str, &str, &str); 3] = [
+const CARDS: [(&str, &str, &str); 4] = [
+    ("Guide", "/guide", "Send a notification, set up providers, and operate an installation."),
     ("API reference", "/docs", "Every call, with its parameters, answers and errors."),
     ("OpenAPI document", "/openapi.json", "The same as OpenAPI 3.1, for code generators and tools."),
     (
@@ -46,7 +47,7 @@ const CARDS: [(&str, &str, &str); 3] = [
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "name": "Tidings", "version": "0.5.0", "ready": true, "unreachable": [], "docs": "/docs",
+    "name": "Tidings", "version": "0.5.0", "ready": true, "unreachable": [], "guide": "/guide", "docs": "/docs",
     "openapi": "/openapi.json", "clients": "/clients/inbox/index.js", "health": "/healthz", "readiness": "/readyz",
 }))]
 struct FrontBody {
@@ -57,6 +58,7 @@ struct FrontBody {
     ready: bool,
     /// Dependencies that are not reachable: `database`, `log`, or `process` while it is stopping.
     unreachable: Vec<&'static str>,
+    guide: &'static str,
     docs: &'static str,
     openapi: &'static str,
     clients: &'static str,
@@ -92,6 +94,7 @@ pub(crate) async fn page(_: Stranger, request: HttpRequest, gateway: Data<Gatewa
             version: VERSION,
             ready: report.ready,
             unreachable,
+            guide: "/guide",
             docs: "/docs",
             openapi: "/openapi.json",
             clients: "/clients/inbox/index.js",

@@ -1,7 +1,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use credentials::MasterKey;
 use credentials::Security;
 use credentials::secrets::foreign;
@@ -36,36 +36,40 @@ impl Installation {
     /// Returns true as well if a running `tidings up` supplied the servers and the master key.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
-        let default = Path::new(data_directory::DEFAULT);
-        let running = match &self.data_dir {
-            Some(directory) => {
-                let running = DevFile::read(directory)?.with_context(|| {
-                    format!(
-                        "no `tidings up` runs on {0}: start one with `tidings up --data-dir {0}`",
-                        directory.display()
-                    )
-                })?;
-                Some((directory.as_path(), running))
-            }
-            None if config.database.url.is_none() => {
-                let running = DevFile::read(default)?.ok_or_else(|| {
-                    InvalidInput(
-                        "no database is configured: set DATABASE_URL or `[database] url` in the configuration \
-                         file, or start one here with `tidings up`"
-                            .to_owned(),
-                    )
-                })?;
-                Some((default, running))
-            }
-            None => None,
-        };
-        if let Some((directory, running)) = &running {
-            config.database.url = Some(running.database_url.parse()?);
-            config.nats.url = Some(running.nats_url.parse()?);
-            config.security.master_key_file = Some(data_directory::master_key_file(directory));
-            config.outbound.allow_private = true;
+        if self.data_dir.is_none() && config.database.url.is_some() {
+            return Ok((config, false));
         }
-        Ok((config, running.is_some()))
+        let running = self.running()?.ok_or_else(|| {
+            InvalidInput(
+                "no database is configured: set DATABASE_URL or `[database] url` in the configuration file, or start \
+                 one here with `tidings up`"
+                    .to_owned(),
+            )
+        })?;
+        config.database.url = Some(running.database_url.parse()?);
+        config.nats.url = Some(running.nats_url.parse()?);
+        config.security.master_key_file = Some(data_directory::master_key_file(self.data_directory()));
+        config.outbound.allow_private = true;
+        Ok((config, true))
+    }
+
+    /// Returns None if no `tidings up` runs on the default data directory.
+    ///
+    /// # Errors
+    /// No `tidings up` runs on the data directory that the command line names.
+    pub(crate) fn running(&self) -> anyhow::Result<Option<DevFile>> {
+        let running = DevFile::read(self.data_directory())?;
+        if let (None, Some(directory)) = (&running, &self.data_dir) {
+            bail!(
+                "no `tidings up` runs on {0}: start one with `tidings up --data-dir {0}`",
+                directory.display()
+            );
+        }
+        Ok(running)
+    }
+
+    fn data_directory(&self) -> &Path {
+        self.data_dir.as_deref().unwrap_or(Path::new(data_directory::DEFAULT))
     }
 
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[cfg(feature = "development")]
 use crate::private_file;
@@ -27,10 +28,15 @@ pub(crate) struct DevFile {
     pub(crate) app_id: String,
     pub(crate) api_key: String,
     pub(crate) api_secret: String,
+    /// Prefix of the credential headers.
+    pub(crate) header_prefix: String,
     /// `postgres://…`, with its password.
     pub(crate) database_url: String,
     /// `nats://…`
     pub(crate) nats_url: String,
+    /// Documents for `tidings provider set`, with the secrets of the stand-ins.
+    #[serde(default)]
+    pub(crate) providers: Vec<Value>,
 }
 
 impl DevFile {

@@ -19,7 +19,7 @@ const USER: &str = "smoke";
 const GRACE: Duration = Duration::from_secs(600);
 const CALL_LIMIT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_ANSWER: usize = 1024 * 1024;
+pub(crate) const LONGEST_ANSWER: usize = 1024 * 1024;
 
 /// Send a notification through a running installation, and read it from the inbox.
 ///
@@ -115,7 +115,7 @@ impl Backend {
 }
 
 /// A single call is not enough, because a gateway knows a new app only after a moment, and a server may be unavailable.
-async fn until(
+pub(crate) async fn until(
     end: Instant,
     call: impl Fn() -> RequestBuilder,
     is_wanted: impl Fn(StatusCode, &Value) -> bool,

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use serde_json::json;
-use stand_ins::{StandInSettings, StandIns};
+use stand_ins::{StandInPorts, StandInSettings, StandIns};
 
 use crate::print::print;
 use crate::up::Signals;
@@ -30,9 +30,12 @@ pub(crate) struct Arguments {
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let mut signals = Signals::listen()?;
     let settings = StandInSettings {
-        smtp_port: arguments.smtp_port,
-        push_service_port: arguments.push_service_port,
-        outbox_port: arguments.outbox_port,
+        ports: StandInPorts {
+            smtp: arguments.smtp_port,
+            push_service: arguments.push_service_port,
+            outbox: arguments.outbox_port,
+            ..StandInPorts::default()
+        },
         ..StandInSettings::in_directory(&arguments.data_dir)
     };
     let stand_ins = StandIns::start(&settings).await.context("cannot start the stand-ins")?;

@@ -2,6 +2,7 @@ mod api_address;
 mod data_directory;
 pub(crate) mod demo;
 pub(crate) mod greeting;
+mod ports;
 mod running;
 mod servers;
 mod shop;
@@ -20,13 +21,15 @@ use crate::dev_file::DevFile;
 use crate::migrate::{self, Partitions};
 use crate::print::print;
 use data_directory::DataDirectory;
+use ports::KeptPorts;
 use running::RunningServices;
 use servers::Servers;
 pub(crate) use signals::Signals;
+use stand_ins::interface;
 
 /// A development machine needs no parallel inbox projection.
 const PARTITIONS: u32 = 1;
-/// Applies if no configuration file is given.
+/// Applies unless the configuration file or a variable sets it.
 const QUIET: [(&str, &str); 2] = [("TIDINGS_LOG__FORMAT", "text"), ("TIDINGS_LOG__LEVEL", "warn")];
 
 /// Run everything on this machine until Ctrl-C: all services in one process, with private PostgreSQL and nats-server,
@@ -47,6 +50,15 @@ pub(crate) struct Arguments {
     /// Port of the API, 0 for a free one [default: 8080, or a free one if 8080 is in use]
     #[arg(long, value_name = "N")]
     port: Option<u16>,
+    /// Port of the outbox [default: that of the last start, or a free one]
+    #[arg(long, value_name = "N")]
+    outbox_port: Option<u16>,
+    /// Port of the demo shop [default: that of the last start, or a free one]
+    #[arg(long, value_name = "N")]
+    demo_port: Option<u16>,
+    /// Listen on all interfaces, for containers: every machine that reaches a port can use the demo app and read its messages
+    #[arg(long)]
+    all_interfaces: bool,
     /// Number of inbox partitions, fixed at the first start [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     partitions: Option<u32>,
@@ -61,24 +73,28 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let _telemetry = telemetry::init("tidings", &config)?;
     let directory = DataDirectory::claim(&arguments.data_dir)?;
     DevFile::remove(directory.path())?;
-    config.gateway.listen = api_address::choose(arguments.port)?;
+    let api = api_address::choose(arguments.port)?;
+    let ip = if arguments.all_interfaces { Ipv4Addr::UNSPECIFIED } else { Ipv4Addr::LOCALHOST };
+    config.gateway.listen = (ip, api.port()).into();
+    interface::listen_on(ip.into());
     // There is no load balancer that would have to notice the stop, so the gateway stops without a delay.
     config.gateway.drain = Duration::ZERO;
     if config.gateway.public_url.is_none() {
-        config.gateway.public_url = Some(format!("http://{}", config.gateway.listen).parse()?);
+        config.gateway.public_url = Some(format!("http://{api}").parse()?);
     }
     // The number of partitions comes from `--partitions`, not from the configuration.
     config.streams.partitions_are_set = false;
     // The stand-ins have private addresses.
     config.outbound.allow_private = true;
-    config.metrics.listen = (Ipv4Addr::LOCALHOST, 0).into();
+    let mut ports = KeptPorts::read(directory.ports())?;
+    config.metrics.listen = (ip, ports.choose("metrics", None)?).into();
     config.security.master_key_file = Some(directory.master_key_file()?);
     // Dropping the servers kills them, but their data stays on disk.
     let mut servers = tokio::select! {
         () = signals.received() => return print_status("stopped while starting"),
         started = Servers::start(&directory, &mut config) => started?,
     };
-    let outcome = Box::pin(serve(arguments, config, &directory, &mut servers, &mut signals)).await;
+    let outcome = Box::pin(serve(arguments, config, &directory, (ports, &mut servers), &mut signals)).await;
     print_status("stopping")?;
     DevFile::remove(directory.path())?;
     let stopped = servers.stop().await;
@@ -87,18 +103,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 fn configuration(arguments: &Arguments) -> anyhow::Result<Config> {
-    let has_file = arguments.config.is_some() || std::env::var_os("TIDINGS_CONFIG").is_some();
-    let quiet =
-        QUIET.iter().filter(|_| !has_file).map(|(name, value)| (OsString::from(name), OsString::from(value)));
-    let config = Config::from_sources(arguments.config.as_deref(), quiet.chain(std::env::vars_os()))?;
-    Ok(config)
+    let quiet = QUIET.map(|(name, value)| (OsString::from(name), OsString::from(value)));
+    Ok(Config::from_sources_over(quiet, arguments.config.as_deref(), std::env::vars_os())?)
 }
 
 async fn serve(
     arguments: &Arguments,
     config: Config,
     directory: &DataDirectory,
-    servers: &mut Servers,
+    (mut ports, servers): (KeptPorts, &mut Servers),
     signals: &mut Signals,
 ) -> anyhow::Result<()> {
     let partitions = match arguments.partitions {
@@ -109,14 +122,14 @@ async fn serve(
         print_status("preparing schema and streams")?;
         migrate::install(&config, partitions, false, CONNECTED_WITHIN).await?;
         print_status("starting the services")?;
-        Box::pin(RunningServices::start(config, directory)).await
+        Box::pin(RunningServices::start(config, directory, arguments, &mut ports)).await
     };
     let running = tokio::select! {
         () = signals.received() => return Ok(()),
         started = start => started.context("cannot start Tidings")?,
     };
     running.dev.write(directory.path())?;
-    print(&greeting::text(&running.dev, running.header_prefix()))?;
+    print(&greeting::text(&running.dev, directory.path()))?;
     let outcome = tokio::select! {
         () = signals.received() => Ok(()),
         () = running.context.tasks.stopping() => Ok(()),

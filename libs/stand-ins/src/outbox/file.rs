@@ -71,7 +71,7 @@ pub(super) fn claim_directory(path: &Path) -> io::Result<()> {
 }
 
 /// Returns options that open a file for writing, and create it with mode 0600.
-fn private() -> OpenOptions {
+pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.create(true).write(true).mode(0o600);
     options

@@ -1,3 +1,4 @@
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use base64::Engine;
@@ -11,34 +12,32 @@ use super::{Capture, Summary};
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct CaptureView<'a> {
-    id: String,
-    channel: &'a str,
-    received_at: Timestamp,
-    from: &'a str,
-    to: &'a [String],
-    headers: BTreeMap<String, Vec<String>>,
-    subject: Option<String>,
-    text: Option<String>,
-    html: Option<String>,
-    attachments: Vec<AttachmentView>,
-    raw: String,
+    pub(super) id: String,
+    pub(super) channel: &'a str,
+    pub(super) received_at: Timestamp,
+    pub(super) from: &'a str,
+    pub(super) to: &'a [String],
+    pub(super) headers: BTreeMap<String, Vec<String>>,
+    pub(super) subject: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) html: Option<String>,
+    pub(super) attachments: Vec<AttachmentView>,
+    pub(super) raw: String,
+    #[serde(skip)]
+    capture: &'a Capture,
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct AttachmentView {
-    name: Option<String>,
-    content_type: Option<String>,
-    size: usize,
+pub(super) struct AttachmentView {
+    pub(super) name: Option<String>,
+    pub(super) content_type: Option<String>,
+    pub(super) size: usize,
 }
 
 impl<'a> CaptureView<'a> {
     pub(super) fn of(capture: &'a Capture) -> Self {
-        // Only an email over SMTP is an RFC 5322 message that can be parsed. An email over HTTP has a summary instead.
-        if capture.channel != "email" || capture.summary != Summary::default() {
-            return CaptureView::plain(capture);
-        }
-        let message = MessageParser::default().parse(&capture.raw).unwrap_or_default();
+        let Some(message) = parsed(capture) else { return CaptureView::plain(capture) };
         CaptureView {
             id: capture.id.to_string(),
             channel: &capture.channel,
@@ -51,7 +50,13 @@ impl<'a> CaptureView<'a> {
             html: message.html_bodies().find_map(html_of),
             attachments: message.attachments().map(attachment).collect(),
             raw: STANDARD.encode(&capture.raw),
+            capture,
         }
+    }
+
+    /// The message as received. Octets that are not UTF-8 are replaced.
+    pub(super) fn raw_text(&self) -> Cow<'a, str> {
+        String::from_utf8_lossy(&self.capture.raw)
     }
 
     fn plain(capture: &'a Capture) -> Self {
@@ -68,8 +73,34 @@ impl<'a> CaptureView<'a> {
             html: None,
             attachments: Vec::new(),
             raw: STANDARD.encode(&capture.raw),
+            capture,
         }
     }
+}
+
+/// Returns None for a message that has a summary instead: only an email over SMTP is an RFC 5322 message.
+fn parsed(capture: &Capture) -> Option<Message<'_>> {
+    (capture.channel == "email" && capture.summary == Summary::default())
+        .then(|| MessageParser::default().parse(&capture.raw).unwrap_or_default())
+}
+
+/// Returns the HTML of an email. References to images of the same email (RFC 2392) become `data:` URLs.
+pub(super) fn html_with_images(capture: &Capture) -> Option<String> {
+    let message = parsed(capture)?;
+    let mut html = message.html_bodies().find_map(html_of)?;
+    for part in message.attachments() {
+        let (Some(id), Some(kind)) = (part.content_id(), part.content_type()) else { continue };
+        if let ("image", Some(subtype)) = (kind.ctype(), kind.subtype()) {
+            let image = format!("data:image/{subtype};base64,{}", STANDARD.encode(part.contents()));
+            html = html.replace(&format!("cid:{}", id.trim_matches(['<', '>'])), &image);
+        }
+    }
+    Some(html)
+}
+
+/// Returns the content of an attachment by its position.
+pub(super) fn attachment_of(capture: &Capture, number: u32) -> Option<Vec<u8>> {
+    Some(parsed(capture)?.attachment(number)?.contents().to_vec())
 }
 
 /// Returns the header fields, unfolded (RFC 5322 section 2.2.3) but not decoded.

@@ -8,7 +8,7 @@ use crate::script::{self, Protocol};
 pub enum Smpp {}
 
 pub type Rule = script::Rule<Smpp>;
-pub(super) type Script = script::Script<Smpp>;
+pub(crate) type Script = script::Script<Smpp>;
 
 /// ESME_RMSGQFUL: the queue is full.
 const FULL: u32 = 0x14;

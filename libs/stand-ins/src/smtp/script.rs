@@ -8,7 +8,7 @@ use crate::script::{self, Protocol};
 pub enum Smtp {}
 
 pub type Rule = script::Rule<Smtp>;
-pub(super) type Script = script::Script<Smtp>;
+pub(crate) type Script = script::Script<Smtp>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {

@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, missing_docs)]
 
 mod faults;
+mod outbox_page;
 mod push_service;
 mod stand_ins;

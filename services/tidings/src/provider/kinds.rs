@@ -59,7 +59,8 @@ are kept.
         "Examples:
   tidings provider set shop main.json
   tidings provider set shop main.json --dry-run
-  tidings provider set shop < main.json",
+  tidings provider set shop < main.json
+  tidings provider set shop --stand-in email,sms",
     );
     text
 }

@@ -1,6 +1,9 @@
+use anyhow::Context as _;
+use clap::ValueEnum;
+use domain::AppId;
 use operations::OperationError;
 use operations::providers::{self, Draft, SetProvider};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::kinds;
 use crate::control_plane::ControlPlane;
@@ -8,7 +11,39 @@ use crate::document::DocumentSource;
 use crate::options::Options;
 use crate::refused::InvalidInput;
 
-/// Create or replace a provider of an app, from a JSON document. Workers use it within two seconds.
+/// Stand-ins for which `tidings up` has a provider.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum StandIn {
+    /// SMTP server
+    Email,
+    /// Push service for browsers
+    WebPush,
+    /// APNs and FCM
+    MobilePush,
+    /// Twilio
+    Sms,
+    /// Message centre that speaks SMPP
+    SmsSmpp,
+    /// SMS provider with its own HTTP API
+    SmsHttp,
+}
+
+impl StandIn {
+    /// Identifiers of the providers, as the demo app has them.
+    fn identifiers(self) -> &'static [&'static str] {
+        match self {
+            StandIn::Email => &["stand-in"],
+            StandIn::WebPush => &["stand-in-web-push"],
+            StandIn::MobilePush => &["stand-in-apns", "stand-in-fcm"],
+            StandIn::Sms => &["stand-in-sms"],
+            StandIn::SmsSmpp => &["stand-in-sms-smpp"],
+            StandIn::SmsHttp => &["stand-in-sms-http"],
+        }
+    }
+}
+
+/// Create or replace a provider of an app, from a JSON document, or for a stand-in of `tidings up`. Workers use it within two
+/// seconds.
 #[derive(Debug, clap::Args)]
 #[command(after_help = kinds::format())]
 pub(crate) struct Arguments {
@@ -16,6 +51,15 @@ pub(crate) struct Arguments {
     app: String,
     #[command(flatten)]
     source: DocumentSource,
+    /// Use stand-ins of the running `tidings up`, with their addresses and credentials, instead of a document
+    #[arg(
+        long = "stand-in",
+        value_name = "NAME",
+        value_enum,
+        value_delimiter = ',',
+        conflicts_with = "file"
+    )]
+    stand_ins: Vec<StandIn>,
     /// Check the document, print the change that `set` would make, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -24,33 +68,84 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let refused = |problems: Vec<_>| InvalidInput::document(&arguments.source.name(), &problems);
-    let draft = Draft::read(kinds::known(), arguments.source.read()?).map_err(refused)?;
+    if !arguments.stand_ins.is_empty() {
+        return set_stand_ins(arguments).await;
+    }
+    let source = arguments.source.name();
+    let draft = read(&source, arguments.source.read()?)?;
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let set = set(arguments, &control_plane, app.id, (&source, &draft)).await?;
+    if arguments.dry_run {
+        return Ok(preview(arguments, draft.identifier(), &set));
+    }
+    let report = report(&draft, &set);
+    Ok(arguments.options.report(&report, sentence(&draft, &set, &app.name)))
+}
+
+/// Sets a provider of the app for each stand-in that the command line names.
+async fn set_stand_ins(arguments: &Arguments) -> anyhow::Result<String> {
+    let running = arguments.options.installation.running()?.ok_or_else(|| {
+        InvalidInput(
+            "no `tidings up` runs here: start one, or name its data directory with --data-dir".to_owned(),
+        )
+    })?;
+    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let (mut text, mut reports) = (String::new(), Vec::new());
+    let names = arguments.stand_ins.iter().flat_map(|stand_in| stand_in.identifiers());
+    for name in names {
+        let document = running.providers.iter().find(|document| document["identifier"] == *name);
+        let document = document.with_context(|| format!("the running `tidings up` has no {name}"))?;
+        let draft = read(name, document.clone())?;
+        let set = set(arguments, &control_plane, app.id, (name, &draft)).await?;
+        if arguments.dry_run {
+            text.push_str(&preview(arguments, draft.identifier(), &set));
+        } else {
+            text.push_str(&sentence(&draft, &set, &app.name));
+            reports.push(report(&draft, &set));
+        }
+    }
+    if arguments.dry_run {
+        return Ok(text);
+    }
+    text.push_str(&format!("Their messages are shown at {}.\n", running.outbox));
+    Ok(arguments.options.report(&Value::Array(reports), text))
+}
+
+fn read(source: &str, document: Value) -> anyhow::Result<Draft> {
+    let refused = |problems: Vec<_>| InvalidInput::document(source, &problems);
+    Ok(Draft::read(kinds::known(), document).map_err(refused)?)
+}
+
+async fn set(
+    arguments: &Arguments,
+    control_plane: &ControlPlane,
+    app: AppId,
+    (source, draft): (&str, &Draft),
+) -> anyhow::Result<SetProvider> {
     let ControlPlane { operations, caller, .. } = control_plane;
     let result = if arguments.dry_run {
-        providers::preview(&operations, &caller, app.id, &draft).await
+        providers::preview(operations, caller, app, draft).await
     } else {
-        providers::set(&operations, &caller, app.id, &draft).await
+        providers::set(operations, caller, app, draft).await
     };
-    let set = match result {
+    match result {
         Err(OperationError::Invalid(problems)) => {
-            let mut error = refused(problems);
-            if providers::keeps_secrets(&operations, &caller, app.id, &draft).await? {
+            let mut error = InvalidInput::document(source, &problems);
+            if providers::keeps_secrets(operations, caller, app, draft).await? {
                 error.0.push_str("\nSecrets that the document leaves out stay unchanged; null removes one.");
             }
-            return Err(error.into());
+            Err(error.into())
         }
-        result => result?,
-    };
-    let (identifier, version) = (draft.identifier(), set.version);
-    if arguments.dry_run {
-        return Ok(preview(arguments, identifier, &set));
+        result => Ok(result?),
     }
-    let report = json!({"identifier": identifier, "version": version});
-    Ok(arguments
-        .options
-        .report(&report, format!("Set provider {identifier} of app {}, version {version}.\n", app.name)))
+}
+
+fn report(draft: &Draft, set: &SetProvider) -> Value {
+    json!({"identifier": draft.identifier(), "version": set.version})
+}
+
+fn sentence(draft: &Draft, set: &SetProvider, app: &str) -> String {
+    format!("Set provider {} of app {app}, version {}.\n", draft.identifier(), set.version)
 }
 
 fn preview(arguments: &Arguments, identifier: &str, set: &SetProvider) -> String {

@@ -66,6 +66,10 @@ impl DataDirectory {
         self.path.join("outbox")
     }
 
+    pub(super) fn ports(&self) -> PathBuf {
+        self.path.join("ports.json")
+    }
+
     pub(super) fn demo_app(&self) -> PathBuf {
         self.path.join("demo-app.json")
     }

@@ -87,6 +87,14 @@ pub(crate) struct StandIn {
     settings: Value,
 }
 
+impl StandIn {
+    /// Document for `tidings provider set`.
+    pub(crate) fn document(&self) -> Value {
+        let StandIn { identifier, channel, kind, settings } = self;
+        json!({"identifier": identifier, "channel": channel.as_str(), "kind": kind, "settings": settings})
+    }
+}
+
 pub(crate) fn providers(stand_ins: &StandIns) -> Vec<StandIn> {
     let smtp = stand_ins.smtp_address();
     let email = StandIn {

@@ -1,4 +1,4 @@
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -8,8 +8,10 @@ use stand_ins::{StandInSettings, StandIns};
 use tokio::net::TcpStream;
 use tokio::time::{interval, timeout};
 
+use super::Arguments;
 use super::data_directory::DataDirectory;
 use super::demo;
+use super::ports::KeptPorts;
 use super::shop::{self, ShopSettings};
 use crate::dev_file::DevFile;
 
@@ -29,13 +31,20 @@ impl RunningServices {
     pub(super) async fn start(
         mut config: Config,
         directory: &DataDirectory,
+        arguments: &Arguments,
+        ports: &mut KeptPorts,
     ) -> anyhow::Result<RunningServices> {
-        let stand_ins = StandIns::start(&StandInSettings::in_directory(directory.outbox())).await;
+        let settings = StandInSettings {
+            ports: ports.of_stand_ins(arguments.outbox_port)?,
+            ..StandInSettings::in_directory(directory.outbox())
+        };
+        let stand_ins = StandIns::start(&settings).await;
         let stand_ins = stand_ins.context("cannot start the provider stand-ins")?;
         config.web_push.hosts.push(stand_ins.push_service_url().parse()?);
         let context = Context::connect(config).await?;
         let demo = demo::credentials(&context, &directory.demo_app()).await?;
-        demo::set_providers(&context, demo.app_id, &demo::providers(&stand_ins)).await?;
+        let providers = demo::providers(&stand_ins);
+        demo::set_providers(&context, demo.app_id, &providers).await?;
         let metrics = server::start(&context).await?;
         context.serve("gateway", gateway::run);
         context.serve("dispatcher", dispatcher::run);
@@ -45,7 +54,7 @@ impl RunningServices {
         context.serve("mobile push", mobile_push::run);
         context.serve("sms", sms::run);
         context.serve("webhooks", webhooks::run);
-        let api = context.config.gateway.listen;
+        let api = SocketAddr::from((Ipv4Addr::LOCALHOST, context.config.gateway.listen.port()));
         ready(&context, api).await?;
         let api = format!("http://{api}");
         let prefix = context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str).to_owned();
@@ -53,28 +62,27 @@ impl RunningServices {
             api: api.clone(),
             api_key: demo.api_key.clone(),
             api_secret: demo.api_secret.clone(),
-            prefix,
+            prefix: prefix.clone(),
         };
-        let shop = shop::start(&context, settings).await?;
+        let shop = shop::start(&context, settings, ports.choose("demo", arguments.demo_port)?).await?;
+        ports.write()?;
         let url =
             |url: Option<&service_kit::ServerUrl>| url.map(|url| url.expose().to_owned()).unwrap_or_default();
         let dev = DevFile {
             api,
             shop: shop.url(),
-            metrics: format!("http://{metrics}/metrics"),
+            metrics: format!("http://127.0.0.1:{}/metrics", metrics.port()),
             outbox: stand_ins.outbox_url(),
             push_service: stand_ins.push_service_url(),
             app_id: demo.app_id.to_string(),
             api_key: demo.api_key,
             api_secret: demo.api_secret,
+            header_prefix: prefix,
             database_url: url(context.config.database.url.as_ref()),
             nats_url: url(context.config.nats.url.as_ref()),
+            providers: providers.iter().map(demo::StandIn::document).collect(),
         };
         Ok(RunningServices { context, dev, stand_ins, shop })
-    }
-
-    pub(super) fn header_prefix(&self) -> &str {
-        self.context.config.header_prefixes.first().map_or("X-SERVICE", String::as_str)
     }
 
     /// Waits until the services have finished their work in progress, then stops the stand-ins.

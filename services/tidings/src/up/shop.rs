@@ -46,13 +46,21 @@ struct Shop {
 }
 
 /// The backend ends with the services.
-pub(super) async fn start(context: &Context, settings: ShopSettings) -> anyhow::Result<HttpServer> {
+pub(super) async fn start(
+    context: &Context,
+    settings: ShopSettings,
+    port: u16,
+) -> anyhow::Result<HttpServer> {
     let (orders, waiting) = mpsc::channel(WAITING);
     let client = Client::builder().timeout(SENT_WITHIN).build().context("the demo's HTTP client")?;
     let sending = send_all(client, settings.clone(), waiting);
     let stopped = context.tasks.token().clone();
     context.spawn("demo shop", async move { stopped.run_until_cancelled(sending).await.unwrap_or(Ok(())) });
-    let server = HttpServer::start(HttpSettings::default(), Arc::new(Shop { settings, orders })).await;
+    let server = HttpServer::start(
+        HttpSettings { port, ..HttpSettings::default() },
+        Arc::new(Shop { settings, orders }),
+    )
+    .await;
     server.context("cannot start the demo page")
 }
 
