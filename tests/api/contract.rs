@@ -88,8 +88,8 @@ impl Contract {
     /// that it declares for unknown paths or methods.
     fn operation(&self, exchange: &Exchange<'_>) -> Result<(String, &Value), &'static str> {
         let paths = self.document["paths"].as_object().unwrap();
-        let path = exchange.path.strip_suffix('/').unwrap_or(exchange.path);
-        let path = &with_base(path, paths.keys());
+        let stripped = exchange.path.strip_suffix('/').filter(|path| !path.is_empty());
+        let path = &with_base(stripped.unwrap_or(exchange.path), paths.keys());
         let method = if exchange.method == Method::HEAD { &Method::GET } else { exchange.method };
         let method_key = method.as_str().to_lowercase();
         // A path without parameters takes precedence over one with parameters, unless only the latter has the method.
