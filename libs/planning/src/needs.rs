@@ -18,6 +18,8 @@ const FACTS: [&str; 3] = ["app", "category", "recipient"];
 const OF_ENGINE: [&str; 5] = ["range", "dict", "debug", "namespace", "loop"];
 /// Longest path of a variable, in bytes.
 const LONGEST: usize = 128;
+/// Maximum number of variables that are looked for. Each recipient is compared with all of them, and may lack all of them.
+const MOST: usize = 50;
 
 /// Paths of variables, such as `order.total`.
 type Needs = BTreeSet<String>;
@@ -30,7 +32,12 @@ impl TemplateNeeds {
     /// Parses the texts, which takes as long as compiling them; callers keep the result.
     #[must_use]
     pub fn of(channels: &Value) -> TemplateNeeds {
-        let needed = texts(channels).into_iter().map(|(name, text)| (name, needs(&text)));
+        let mut left = MOST;
+        let needed = texts(channels).into_iter().map(|(name, text)| {
+            let needed: Needs = needs(&text).into_iter().take(left).collect();
+            left -= needed.len();
+            (name, needed)
+        });
         TemplateNeeds(needed.filter(|(_, needed)| !needed.is_empty()).collect())
     }
 
@@ -190,8 +197,16 @@ impl<'a> Walk<'a> {
                 let [left, right] = [&operation.left, &operation.right].map(|operand| self.value(operand));
                 match operation.op {
                     BinOpKind::ScOr => left.intersection(&right).cloned().collect(),
-                    BinOpKind::ScAnd => Needs::new(),
-                    _ => left.union(&right).cloned().collect(),
+                    BinOpKind::Add
+                    | BinOpKind::Sub
+                    | BinOpKind::Mul
+                    | BinOpKind::Div
+                    | BinOpKind::FloorDiv
+                    | BinOpKind::Rem
+                    | BinOpKind::Pow
+                    | BinOpKind::Concat => left.union(&right).cloned().collect(),
+                    // Conditions.
+                    _ => Needs::new(),
                 }
             }
             Expr::IfExpr(choice) => {
@@ -292,6 +307,14 @@ mod tests {
             let found = needs(text);
             assert_eq!(found.iter().map(String::as_str).collect::<Vec<_>>(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn the_number_of_variables_is_bounded() {
+        let text: String = (0..9_000).map(|number| format!("{{{{ v{number} }}}}")).collect();
+        let needs =
+            TemplateNeeds::of(&json!({"email": {"subject": text, "text": text}, "sms": {"text": text}}));
+        assert_eq!(needs.0.iter().map(|(_, needed)| needed.len()).sum::<usize>(), MOST);
     }
 
     #[test]
