@@ -5,5 +5,3 @@ ALTER TABLE timer
     -- The provider that is to be called, and the answer for which the delivery waits.
     ADD COLUMN provider text,
     ADD COLUMN code text;
--- A lookup by its primary key must not use this index, so it does not begin with the app (docs/decisions/0060).
-CREATE INDEX timer_waiting ON timer (delivery_id, app_id) WHERE delivery_id IS NOT NULL;
