@@ -24,6 +24,7 @@ const OF_CREDENTIALS: &str = "userIdentifier";
 const MOST_PROBLEMS: usize = 100;
 /// Maximum number of headers `Warning` of an answer.
 const MOST_WARNINGS: usize = 5;
+const ADVICE: &str = " is not a parameter of this call";
 /// Longest name in a header `Warning`, in characters.
 const LONGEST_NAME: usize = 64;
 /// Characters of a name that a header `Warning` shows percent-encoded.
@@ -69,7 +70,7 @@ impl Declared {
                 break;
             }
             if problems.iter().all(|problem| problem.field != name) {
-                let message = format!("{name} {}", advice(&name, known));
+                let message = format!("{name}{}", advice(&name, known));
                 problems.push(Problem::new(name.as_ref(), "unknown_parameter", message));
             }
         }
@@ -132,15 +133,16 @@ fn unknown_parameters(request: &HttpRequest, most: usize) -> Vec<Problem> {
 /// Returns the message of a problem with the client's name shortened and encoded, as a header can contain it.
 fn warning_of(problem: &Problem) -> String {
     let shown = utf8_percent_encode(&problem.field, ENCODED).flat_map(str::chars).take(LONGEST_NAME);
-    let advice = problem.message.strip_prefix(problem.field.as_str()).unwrap_or_default();
+    // A problem shortens a long name, so the message does not begin with it.
+    let advice = problem.message.rfind(ADVICE).map(|at| &problem.message[at..]).unwrap_or_default();
     shown.chain(advice.chars()).collect()
 }
 
 fn advice(name: &str, known: &[String]) -> String {
     match nearest(name, known.iter().map(String::as_str)) {
-        Some(nearest) => format!("is not a parameter of this call; did you mean {nearest}?"),
-        None if known.is_empty() => "is not a parameter of this call, which has none".to_owned(),
-        None => format!("is not a parameter of this call, which has {}", known.join(", ")),
+        Some(nearest) => format!("{ADVICE}; did you mean {nearest}?"),
+        None if known.is_empty() => format!("{ADVICE}, which has none"),
+        None => format!("{ADVICE}, which has {}", known.join(", ")),
     }
 }
 
@@ -258,7 +260,7 @@ mod tests {
     #[test]
     fn a_warning_shows_any_name_short_and_in_ascii() {
         for name in ["x", "\"x\\", "a\r\nX-Other: 1", &"ü".repeat(300)] {
-            let problem = Problem::new(name, "unknown_parameter", format!("{name} {}", advice(name, &[])));
+            let problem = Problem::new(name, "unknown_parameter", format!("{name}{}", advice(name, &[])));
             let value = warning::value(&warning_of(&problem)).unwrap();
             let value = value.to_str().unwrap();
             assert!(value.len() < 200 && value.ends_with("this call, which has none\""), "{value}");

@@ -45,6 +45,19 @@ impl Query {
         self.value(name, problems).filter(|text| !text.is_empty())
     }
 
+    /// Reads what a list is searched for. An empty value adds a problem: without the filter, the list would have everything.
+    pub fn filter(&self, name: &'static str, problems: &mut Vec<Problem>) -> Option<String> {
+        let text = self.value(name, problems)?;
+        if text.is_empty() {
+            problems.push(Problem::new(
+                name,
+                "required",
+                format!("{name} must not be empty; leave it out to list all"),
+            ));
+        }
+        Some(text)
+    }
+
     /// Reads a whole number; None if the parameter is missing. A value that is not a number within `range` adds a problem.
     pub fn number(
         &self,

@@ -254,6 +254,9 @@ async fn found_users_are_paged_and_wrong_searches_are_refused() {
     );
     assert_eq!(second["nextCursor"], Value::Null);
     assert_eq!(list("q=u-&limit=1").await.is(200)["nextCursor"], Value::Null);
+    for name in ["email", "q"] {
+        list(&format!("{name}=")).await.has_problems(&[(name, "required")]);
+    }
     list("q=a&email=b").await.has_problems(&[("", "conflict")]);
     list(&format!("q=a&cursor={cursor}")).await.has_problems(&[("cursor", "conflict")]);
     list("phoneNumber=x").await.has_problems(&[("phoneNumber", "invalid_number")]);

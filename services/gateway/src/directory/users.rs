@@ -250,7 +250,7 @@ enum Search {
 impl Search {
     fn read(query: &Query, problems: &mut Vec<Problem>) -> Option<Search> {
         let mut text = |name| {
-            let text = query.text(name, problems)?;
+            let text = query.filter(name, problems)?;
             if text.len() > MAX_IDENTIFIER {
                 let message = format!("{name} must have at most {MAX_IDENTIFIER} bytes");
                 problems.push(Problem::new(name, "too_long", message));

@@ -111,8 +111,8 @@ pub(crate) async fn list(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
-    let recipient = query.text("recipient", &mut problems);
-    let category = query.text("category", &mut problems);
+    let recipient = query.filter("recipient", &mut problems);
+    let category = query.filter("category", &mut problems);
     let statuses: Vec<_> = Status::ALL.iter().map(|&status| (status.as_str(), status)).collect();
     let status = query.one_of("status", &statuses, &mut problems);
     let since = read_time(&query, "since", &mut problems);
