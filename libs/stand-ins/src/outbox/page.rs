@@ -188,7 +188,7 @@ impl Page<'_> {
              <label>Answer the next <input name=\"times\" type=\"number\" min=\"1\" max=\"{MOST}\" value=\"10\" required></label>\n\
              <label>with <select name=\"fault\">{groups}</select></label>\n\
              <label>only to <input name=\"to\" placeholder=\"anyone\"></label>\n\
-             <button class=\"main\">Order</button></form>\n{clear}",
+             <button class=\"main\">Apply</button></form>\n{clear}",
             self.ordered("/"),
         )
     }

@@ -84,15 +84,23 @@ fn parsed(capture: &Capture) -> Option<Message<'_>> {
         .then(|| MessageParser::default().parse(&capture.raw).unwrap_or_default())
 }
 
+/// Maximum size of the HTML of an email with its images, in bytes.
+const MOST_HTML: usize = 32 << 20;
+
 /// Returns the HTML of an email. References to images of the same email (RFC 2392) become `data:` URLs.
 pub(super) fn html_with_images(capture: &Capture) -> Option<String> {
     let message = parsed(capture)?;
     let mut html = message.html_bodies().find_map(html_of)?;
     for part in message.attachments() {
         let (Some(id), Some(kind)) = (part.content_id(), part.content_type()) else { continue };
+        let reference = format!("cid:{}", id.trim_matches(['<', '>']));
         if let ("image", Some(subtype)) = (kind.ctype(), kind.subtype()) {
             let image = format!("data:image/{subtype};base64,{}", STANDARD.encode(part.contents()));
-            html = html.replace(&format!("cid:{}", id.trim_matches(['<', '>'])), &image);
+            // An email can refer to one image thousands of times.
+            let grown = html.len() + html.matches(&reference).count() * image.len();
+            if reference != "cid:" && grown <= MOST_HTML {
+                html = html.replace(&reference, &image);
+            }
         }
     }
     Some(html)
