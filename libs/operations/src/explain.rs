@@ -22,6 +22,8 @@ pub use now::{Now, NowChannel};
 
 /// Age up to which a request that is not stored may still be on its way to the dispatcher, in milliseconds.
 const UNPLANNED: u128 = 60_000;
+/// How far the clock of the gateway that made an id may be ahead, in milliseconds.
+const SKEW: u128 = 1_000;
 
 /// A person, as far as the app still knows them.
 #[derive(Clone, Debug)]
@@ -209,7 +211,9 @@ async fn unplanned(
             "The send is parked: planning it failed repeatedly. Remove the cause that `tidings parked list` shows, and redrive it."
                 .to_owned()
         }
-        (None, Some(age)) => format!("Accepted {age} ms ago, not planned yet."),
+        (None, Some(age)) => format!(
+            "Not planned yet: the request id is {age} ms old. If this is still the answer after a minute, no such request was accepted."
+        ),
         (None, None) => return Err(OperationError::NotFound(Object::Request)),
     };
     if found.is_none() && database(operations.store.sends().was_erased(app, user)).await? {
@@ -226,7 +230,8 @@ fn age(send: SendId) -> Option<u128> {
     let (seconds, nanos) = send.0.get_timestamp()?.to_unix();
     let made = u128::from(seconds) * 1_000 + u128::from(nanos) / 1_000_000;
     let now = u128::try_from(clock::now().millis()).unwrap_or(0);
-    (now.abs_diff(made) <= UNPLANNED).then(|| now.saturating_sub(made))
+    let age = now.saturating_sub(made);
+    (made <= now + SKEW && age <= UNPLANNED).then_some(age)
 }
 
 fn not_among(person: &Person, stored: &StoredRequest) -> String {

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Only sends accepted since this time (2026-11-29T09:00:00Z) or within this duration (2h, 3d)
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     since: Option<Since>,
-    /// Only sends before this one; `list` the next page with the last id of a page
+    /// Only sends before this one: the last id of a page lists the next page
     #[arg(long, value_name = "REQUEST")]
     before: Option<uuid::Uuid>,
     /// Maximum number of sends

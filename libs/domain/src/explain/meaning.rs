@@ -227,7 +227,7 @@ fn of_wait(reason: Reason) -> Meaning {
 fn of_reason(reason: Reason) -> Meaning {
     let (sentence, cause, text, action) = match reason {
         Reason::RecipientUnknown => (
-            "no {what}: the app had no user {who} when the send was planned.",
+            "no {what}: {who} was no user of the app when the send was planned.",
             "The send named an identifier that is no user of the app, without a profile that would create the user.",
             "create the user, or send to the user's identifier; `onUnknownRecipient: \"create\"` creates missing users",
             Some("PUT /v3/users/{id}"),

@@ -105,7 +105,7 @@ fn durations_are_never_negative() {
 fn a_reason_that_all_channels_share_is_told_once() {
     let unknown = |channel| pair(channel, Status::Skipped, Some(Reason::RecipientUnknown));
     let story = tell(&facts(Channel::DELIVERED.map(unknown).to_vec()));
-    assert_eq!(story.verdict, "Ada got nothing: the app had no user Ada when the send was planned.");
+    assert_eq!(story.verdict, "Ada got nothing: Ada was no user of the app when the send was planned.");
     let erased = |channel| pair(channel, Status::Skipped, Some(Reason::RecipientErased));
     assert_eq!(tell(&facts(Channel::DELIVERED.map(erased).to_vec())).verdict, "The user was erased.");
 }

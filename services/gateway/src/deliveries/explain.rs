@@ -6,6 +6,7 @@ use domain::explain::{ChannelStory, ShownFix, StoryEvent};
 use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
 use operations::explain::{self, Explained, ExplainedSends, Explanation, Now, Person};
 use operations::requests::SendFilter;
+use operations::{Object, OperationError};
 use serde::Serialize;
 use store::sends::story::StoredRequest;
 use utoipa::ToSchema;
@@ -174,9 +175,7 @@ struct UnknownUserBody {
     status: &'static str,
     message: &'static str,
     code: &'static str,
-    /// Identifiers of users that are nearly the same; at most 3. Left out if there are none.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    /// Identifiers of users that are nearly the same; at most 3.
     similar: Vec<String>,
 }
 
@@ -223,8 +222,11 @@ pub(crate) async fn explain(
     let (operations, backend, app) = (&gateway.operations, &caller.backend, caller.app);
     if let Some(send) = asked.request {
         let now = asked.now.unwrap_or(true);
-        let found = explain::request(operations, backend, app, &asked.user, send, now).await?;
-        return Ok(answer(found, |explanation| one(send, explanation)));
+        return match explain::request(operations, backend, app, &asked.user, send, now).await {
+            Ok(found) => Ok(answer(found, |explanation| one(send, explanation))),
+            Err(OperationError::NotFound(Object::Request)) => Ok(not_found("no such request", Vec::new())),
+            Err(error) => Err(error.into()),
+        };
     }
     let now = asked.now.unwrap_or(false);
     let is_alone = now && asked.since.is_none() && asked.limit.is_none();
@@ -274,11 +276,13 @@ fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> H
             now: None,
             sends: Vec::new(),
         }),
-        Explained::UnknownUser { similar } => {
-            let (status, message, code) = ("error", "no such user", "not_found");
-            HttpResponse::NotFound().json(UnknownUserBody { status, message, code, similar })
-        }
+        Explained::UnknownUser { similar } => not_found("no such user", similar),
     }
+}
+
+fn not_found(message: &'static str, similar: Vec<String>) -> HttpResponse {
+    let (status, code) = ("error", "not_found");
+    HttpResponse::NotFound().json(UnknownUserBody { status, message, code, similar })
 }
 
 fn one(send: SendId, explanation: &Explanation) -> HttpResponse {

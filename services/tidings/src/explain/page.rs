@@ -146,7 +146,8 @@ pub(super) fn list(app: &str, found: &ExplainedSends) -> String {
     let mut text = String::new();
     for explained in &found.sends {
         let send = &explained.send;
-        let title = send.title.as_deref().unwrap_or("Send");
+        let template = send.template.as_ref().map(|(template, version)| format!("{template}@{version}"));
+        let title = send.title.as_deref().or(template.as_deref()).unwrap_or("Send");
         let category = send.category.as_deref().unwrap_or("no category");
         text += &format!("{}  {}  {category}\n", short(send.accepted_at), ink.bold(title));
         for line in wrapped(&explained.verdict, WIDTH - 2) {
