@@ -34,9 +34,10 @@ pub(crate) struct Exchange<'a> {
     pub(crate) body: &'a str,
 }
 
-/// Adds `/v3` to a path of a client whose base URL lacks it.
+/// Adds `/v3` to a path of a client whose base URL lacks it, or has `/v4` for workflows.
 fn with_base<'a>(path: &str, mut templates: impl Iterator<Item = &'a String>) -> String {
-    let completed = format!("/v3{}", path.strip_prefix("/v4").unwrap_or(path));
+    let of_workflows = path.strip_prefix("/v4").filter(|rest| rest.starts_with("/workflows/"));
+    let completed = format!("/v3{}", of_workflows.unwrap_or(path));
     let is_known = templates.any(|template| template.starts_with("/v3") && is_of(&completed, template));
     if is_known { completed } else { path.to_owned() }
 }

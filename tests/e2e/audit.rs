@@ -72,7 +72,7 @@ async fn erasures_cancellations_and_refused_credentials_are_audited_or_logged() 
     let log = running.log();
     let line = log.lines().find(|line| line.contains("refused the credentials of a request")).unwrap();
     assert!(
-        line.contains("127.0.0.1") && line.contains("invalid_credentials") && line.contains("\"app\":"),
+        line.contains("127.0.0.1") && line.contains("invalid_credentials") && line.contains(" app=1 "),
         "{line}"
     );
     assert!(!log.contains("wrong-secret"), "{log}");

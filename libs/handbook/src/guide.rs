@@ -9,7 +9,7 @@ use crate::sources::{IMAGES, PAGES};
 
 /// Pages in the navigation, by group. A page of `docs` that is missing here appears in the last group.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Start", &["", "api", "content", "inbox", "statuses"]),
+    ("Start", &["", "trying", "api", "content", "inbox", "statuses"]),
     ("Build", &["topics", "realtime", "webhooks", "providers", "app-settings", "limits", "erasure"]),
     ("Clients", &["clients-client", "clients-inbox", "clients-react", "clients-web-push"]),
     ("Run", &["deploy-compose", "deploy-kubernetes", "deploy-systemd", "deploy-sizing"]),

@@ -24,7 +24,7 @@ async fn a_preflight_is_decided_by_path_and_method() {
         ("/v3/categories", "POST", None),
         ("/v3/topics", "GET", Some("GET, HEAD")),
         ("/v3/topics/news", "PUT", None),
-        ("/v3/topics/news/subscription", "PUT", Some("PUT, DELETE")),
+        ("/v3/topics/news/subscription", "PUT", Some("GET, HEAD, PUT, DELETE")),
         ("/v3/topics/news/subscriptions", "POST", None),
         ("/v3/sdk/connect", "POST", Some("POST")),
         ("/v3/users", "POST", None),

@@ -11,12 +11,12 @@ const SEND: &str = "POST /v3/notifications";
 async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
     let service = Service::start_with(Backing::Nothing).await;
     for path in [
-        "/",
         "/v3",
         "/v3/",
         "/v4/notifications",
         "/v3/notifications/1/reads/2",
-        "/notifications",
+        "/v2/notifications",
+        "/nothing",
         "/v3//users",
     ] {
         service.call(&format!("GET {path}")).send().await.fails(404, "not_found");
@@ -29,10 +29,10 @@ async fn unknown_routes_are_404_and_known_ones_name_their_methods() {
         ("PATCH", "/v3/notifications/1/views/", "PUT, POST, DELETE, OPTIONS"),
         ("GET", "/v3/notifications/categories", "POST, OPTIONS"),
         ("PUT", "/v3/categories", "GET, HEAD, POST, OPTIONS"),
-        ("POST", "/v3/topics", "GET, HEAD, OPTIONS"),
-        ("POST", "/v3/topics/news", "GET, HEAD, PUT, DELETE, OPTIONS"),
+        ("PUT", "/v3/topics", "GET, HEAD, POST, OPTIONS"),
+        ("POST", "/v3/topics/news", "GET, HEAD, PUT, PATCH, DELETE, OPTIONS"),
         ("DELETE", "/v3/topics/news/subscriptions", "GET, HEAD, POST, OPTIONS"),
-        ("GET", "/v3/topics/news/subscription", "PUT, DELETE, OPTIONS"),
+        ("POST", "/v3/topics/news/subscription", "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("PUT", "/v3/users", "GET, HEAD, POST, OPTIONS"),
         ("POST", "/v3/users/ada", "GET, HEAD, PUT, DELETE, OPTIONS"),
         ("POST", "/v3/users/ada/topics", "GET, HEAD, OPTIONS"),

@@ -182,6 +182,9 @@ async fn strict_handling_knows_the_apps_providers() {
     let service = Service::start_with(Backing::Nothing).await;
     let (shop, bank) = (service.app("shop").await, service.app("bank").await);
     service.run(provider!("email", "smtp")).await;
+    for app in [&shop, &bank] {
+        service.by(app, "POST /v3/users").json(&json!({"identifier": "ada"})).send().await.is(200);
+    }
     let send = with(json!({"smtp": {}, "smpt": {}, "channel": {"email": {"sender": "x"}}}));
     service.by(&shop, SEND).json(&send).send().await.is(202);
     let strict =
