@@ -72,10 +72,11 @@ impl Directory<'_> {
         most: i64,
     ) -> Result<Vec<String>, Error> {
         let found = sqlx::query_scalar!(
-            r#"(SELECT identifier AS "identifier!" FROM app_user WHERE app_id = $1 AND identifier < $2
-                ORDER BY identifier DESC LIMIT $3)
-               UNION ALL
-               (SELECT identifier FROM app_user WHERE app_id = $1 AND identifier > $2 ORDER BY identifier LIMIT $3)"#,
+            r#"SELECT identifier AS "identifier!" FROM (
+                 (SELECT identifier FROM app_user WHERE app_id = $1 AND identifier < $2 ORDER BY identifier DESC LIMIT $3)
+                 UNION ALL
+                 (SELECT identifier FROM app_user WHERE app_id = $1 AND identifier > $2 ORDER BY identifier LIMIT $3)
+               ) AS near"#,
             app.0,
             identifier,
             most
