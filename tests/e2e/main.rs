@@ -9,6 +9,7 @@ mod descendants;
 mod directory;
 mod erasure;
 mod explain;
+mod first_hour;
 mod guide;
 mod healthcheck;
 mod inboxes;
