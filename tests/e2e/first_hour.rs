@@ -56,7 +56,7 @@ async fn each_mistake_of_the_first_hour_is_named() {
         "notification": {"templateIdentifier": "order"},
         "sendTo": {"recipients": ["ada", "nobody"]},
     });
-    assert_eq!(backend.refusals(&send).await, ["unknown_recipient", "missing_data"]);
+    assert_eq!(backend.refusals(&send).await, ["missing_data", "unknown_recipient"]);
     let (status, _, sent) = backend.call(Method::POST, "/notifications", false, &send).await;
     assert_eq!(status, 202, "{sent}");
     let request = sent["requestId"].as_str().unwrap();

@@ -1,7 +1,6 @@
 //! The guides: the Markdown files of the repository as pages.
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use crate::layout::{Frame, Site, escape};
 use crate::markdown::{self, Rendered, Section};
@@ -153,12 +152,12 @@ fn image_name(path: &str) -> String {
 fn navigation(current: &str) -> String {
     let mut out = String::new();
     for (title, pages) in groups() {
-        let _ = write!(out, "<h2>{title}</h2><ul>");
+        out.push_str(&format!("<h2>{title}</h2><ul>"));
         for page in pages {
             let is_current =
                 page.name() == current || (page.name() == "decisions" && current.starts_with(DECISION));
             let mark = if is_current { " aria-current=\"page\"" } else { "" };
-            let _ = write!(out, "<li><a href=\"{}\"{mark}>{}</a></li>", page.url(), escape(short(page)));
+            out.push_str(&format!("<li><a href=\"{}\"{mark}>{}</a></li>", page.url(), escape(short(page))));
         }
         out.push_str("</ul>");
     }
@@ -183,7 +182,7 @@ fn contents(sections: &[Section]) -> String {
     }
     let mut out = "<nav class=\"contents\" aria-label=\"On this page\"><h2>On this page</h2><ul>".to_owned();
     for Section { level, anchor, heading, .. } in shown {
-        let _ = write!(out, "<li class=\"l{level}\"><a href=\"#{anchor}\">{}</a></li>", escape(heading));
+        out.push_str(&format!("<li class=\"l{level}\"><a href=\"#{anchor}\">{}</a></li>", escape(heading)));
     }
     out.push_str("</ul></nav>\n");
     out

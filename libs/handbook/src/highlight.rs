@@ -1,7 +1,5 @@
 //! Code with colours: JSON and shell commands.
 
-use std::fmt::Write as _;
-
 use crate::layout::escape;
 
 /// Marks up a code block.
@@ -23,7 +21,7 @@ pub(crate) fn json(text: &str) -> String {
         let end = end_of_string(from);
         let (string, after) = from.split_at(end);
         let class = if after.trim_start().starts_with(':') { "k" } else { "s" };
-        let _ = write!(out, "<span class={class}>{}</span>", escape(string));
+        out.push_str(&format!("<span class={class}>{}</span>", escape(string)));
         rest = after;
     }
     out.push_str(&escape(rest));

@@ -1,7 +1,5 @@
 //! `/llms.txt` and `/llms-full.txt`: the guides for language models (<https://llmstxt.org>).
 
-use std::fmt::Write as _;
-
 use crate::guide::{groups, summary};
 
 /// Group whose pages are about Tidings' own code.
@@ -14,12 +12,13 @@ pub fn llms() -> String {
         .to_owned();
     for (title, pages) in groups() {
         let title = if title == "Develop" { "Optional" } else { title };
-        let _ = write!(out, "\n## {title}\n\n");
+        out.push_str(&format!("\n## {title}\n\n"));
         for page in pages {
             let rendered = page.rendered();
             let about = rendered.sections.first().map(|section| summary(&section.text)).unwrap_or_default();
             let name = if page.name().is_empty() { "overview".to_owned() } else { page.name() };
-            let _ = writeln!(out, "- [{}](/guide/{name}.md): {}", rendered.title, about.replace('\n', " "));
+            out.push_str(&format!("- [{}](/guide/{name}.md): {}", rendered.title, about.replace('\n', " ")));
+            out.push('\n');
         }
     }
     out

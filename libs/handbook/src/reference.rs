@@ -7,7 +7,6 @@ mod operation;
 mod schema;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
@@ -54,21 +53,19 @@ pub fn render(document: &Value) -> String {
         // The document sorts paths by their letters. Paths outside of the API come last.
         let mut of_tag: Vec<_> = operations.iter().filter(|operation| operation.tag == tag).collect();
         of_tag.sort_by_key(|operation| !operation.path.starts_with("/v3/"));
-        let _ = write!(navigation, "<h2>{}</h2><ul>", escape(&capitalised(tag)));
-        let _ = write!(
-            main,
+        navigation.push_str(&format!("<h2>{}</h2><ul>", escape(&capitalised(tag))));
+        main.push_str(&format!(
             "<section class=\"tag\"><h2 id=\"tag-{tag}\">{}</h2><p>{}</p></section>\n",
             escape(&capitalised(tag)),
             markdown::inline(description)
-        );
+        ));
         for operation in of_tag {
-            let _ = write!(
-                navigation,
+            navigation.push_str(&format!(
                 "<li><a href=\"#{}\"><span>{}</span><span class=\"m {2}\">{2}</span></a></li>",
                 operation.id,
                 escape(operation.title()),
                 operation.method.to_lowercase()
-            );
+            ));
             main.push_str(&operation.html());
         }
         navigation.push_str("</ul>");
@@ -138,7 +135,7 @@ fn authentication(document: &Value) -> String {
     for scheme in schemes.values() {
         let name = scheme["name"].as_str().unwrap_or("Authorization: Bearer");
         let about = markdown::inline(scheme["description"].as_str().unwrap_or_default());
-        let _ = write!(rows, "<dt><code>{}</code></dt><dd>{about}</dd>", escape(name));
+        rows.push_str(&format!("<dt><code>{}</code></dt><dd>{about}</dd>", escape(name)));
     }
     format!(
         "<section class=\"op\" id=\"authentication\"><div class=\"text\"><h2>Authentication</h2><dl class=\"callers\">\
@@ -169,11 +166,10 @@ fn errors(document: &Value) -> String {
     }
     let mut rows = String::new();
     for (status, about) in by_status {
-        let _ = write!(
-            rows,
+        rows.push_str(&format!(
             "<dt id=\"error-{status}\"><code>{status}</code></dt><dd>{}</dd>",
             markdown::inline(about)
-        );
+        ));
     }
     let example = view.example_of(&document["components"]["schemas"]["Problems"]);
     let example = serde_json::to_string_pretty(&example).unwrap_or_default();

@@ -299,7 +299,10 @@ mod tests {
             ("{{ nick or name }} {{ a or 'b' }} {{ a and b }}", &[]),
             ("{{ name or name }}", &["name"]),
             ("{{ a if b else a }} {{ c if d }} {{ e is defined }} {{ not f }} {{ g == 1 }}", &["a"]),
-            ("{{ price * count }} {{ a ~ b }} {{ [c, d] }}", &["a", "b", "c", "count", "d", "price"]),
+            (
+                "{{ price|float * count|int }} {{ a ~ b }} {{ [c, d] }}",
+                &["a", "b", "c", "count", "d", "price"],
+            ),
             ("{% for i in range(n) %}{{ i }}{% endfor %}", &["n"]),
             ("{{ broken", &[]),
             ("plain", &[]),

@@ -8,7 +8,7 @@ use domain::{Channel, Timestamp};
 use planning::{ContentRenderer, EmailLook, Template};
 use serde_json::{Value, json};
 
-fn shown(channel: Channel, send: Value, layout: Option<&Template>) -> Content {
+fn shown(channel: Channel, send: &Value, layout: Option<&Template>) -> Content {
     let rules = SendRules { now: Timestamp::from_millis(0), strict: true };
     let mut body = json!({"sendTo": {"recipients": ["ada"]}});
     body.as_object_mut().unwrap().extend(send.as_object().unwrap().clone());
@@ -21,13 +21,13 @@ fn shown(channel: Channel, send: Value, layout: Option<&Template>) -> Content {
 
 fn sms(message: &str, url: &str) -> String {
     let send = json!({"notification": {"title": "Title", "message": message, "url": url}});
-    match shown(Channel::Sms, send, None) {
+    match shown(Channel::Sms, &send, None) {
         Content::Sms(sms) => sms.text,
         other => panic!("{other:?}"),
     }
 }
 
-fn email(send: Value, layout: Option<&Template>) -> EmailContent {
+fn email(send: &Value, layout: Option<&Template>) -> EmailContent {
     match shown(Channel::Email, send, layout) {
         Content::Email(email) => email,
         other => panic!("{other:?}"),
@@ -58,9 +58,9 @@ fn a_link_that_would_make_an_sms_too_long_is_left_out() {
 #[test]
 fn an_override_replaces_the_layout_and_a_subject_does_not() {
     let send = |email: Value| json!({"notification": {"title": "Title", "message": "Message"}, "override": {"channel": {"email": email}}});
-    let own = email(send(json!({"html": "<p>own</p>"})), None);
+    let own = email(&send(json!({"html": "<p>own</p>"})), None);
     assert_eq!((own.text, own.html.as_deref()), (None, Some("<p>own</p>")));
-    let subject = email(send(json!({"subject": "Own"})), None);
+    let subject = email(&send(json!({"subject": "Own"})), None);
     assert_eq!(subject.subject, "Own");
     let html = subject.html.unwrap();
     assert!(html.contains("<h1") && html.contains(">Title</h1>") && html.contains(">Message</p>"), "{html}");
@@ -73,12 +73,12 @@ fn emails_with_copies_have_no_unsubscribe_link() {
     let layout = Template::compile(&json!({"email": texts})).unwrap();
     let send = |options: Value| json!({"notification": {"title": "Title", "message": "Message"}, "override": {"channel": {"email": options}}});
     let alone = send(json!({"replyTo": "help@example.com"}));
-    let laid_out = email(alone.clone(), Some(&layout));
+    let laid_out = email(&alone, Some(&layout));
     assert_eq!(laid_out.text.as_deref(), Some(UNSUBSCRIBE_SLOT));
     assert_eq!(laid_out.html, Some(format!("<a href='{UNSUBSCRIBE_SLOT}'>")));
-    assert!(email(alone, None).html.unwrap().contains(UNSUBSCRIBE_SLOT));
+    assert!(email(&alone, None).html.unwrap().contains(UNSUBSCRIBE_SLOT));
     for copies in [json!({"cc": ["bob@example.com"]}), json!({"bcc": ["bob@example.com"]})] {
-        assert_eq!(email(send(copies.clone()), Some(&layout)).text.as_deref(), Some(""));
-        assert!(!email(send(copies), None).html.unwrap().contains(UNSUBSCRIBE_SLOT));
+        assert_eq!(email(&send(copies.clone()), Some(&layout)).text.as_deref(), Some(""));
+        assert!(!email(&send(copies), None).html.unwrap().contains(UNSUBSCRIBE_SLOT));
     }
 }

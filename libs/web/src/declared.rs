@@ -134,7 +134,7 @@ fn unknown_parameters(request: &HttpRequest, most: usize) -> Vec<Problem> {
 fn warning_of(problem: &Problem) -> String {
     let shown = utf8_percent_encode(&problem.field, ENCODED).flat_map(str::chars).take(LONGEST_NAME);
     // A problem shortens a long name, so the message does not begin with it.
-    let advice = problem.message.rfind(ADVICE).map(|at| &problem.message[at..]).unwrap_or_default();
+    let advice = problem.message.rfind(ADVICE).and_then(|at| problem.message.get(at..)).unwrap_or_default();
     shown.chain(advice.chars()).collect()
 }
 

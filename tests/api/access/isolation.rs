@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Backing, SOON, Service, plain_send};
+use crate::service::{App, Backing, SOON, Service, plain_send};
 
 #[tokio::test]
 async fn every_foreign_id_is_a_404_and_changes_nothing() {
@@ -60,15 +60,19 @@ async fn every_foreign_id_is_a_404_and_changes_nothing() {
         service.by(&bank, &format!("GET /v3/requests/{request}{path}")).send().await.fails(404, "not_found");
         service.by(&shop, &format!("GET /v3/requests/{request}{path}")).send().await.is(200);
     }
-    let explained = format!("GET /v3/explain?user=ada&request={request}");
-    // The id is so young that a gateway cannot tell it from one that is still to be planned.
-    let unknown = service.by(&bank, &explained).send().await.is(200);
-    assert_eq!((&unknown["request"], &unknown["channels"]), (&Value::Null, &json!([])));
-    assert!(service.by(&shop, &explained).send().await.is(200)["request"].is_object());
+    explains_only_to_its_app(&service, &shop, &bank, request).await;
     assert_eq!(service.by(&bank, "GET /v3/requests").send().await.is(200)["data"], json!([]));
     assert_eq!(service.list(&shop, "ada", "").await, list);
     assert_eq!(service.list(&bank, "ada", "").await["pagination"]["totalCount"], 0);
     assert_eq!(service.list(&shop, "bob", "").await["pagination"]["totalCount"], 0);
+}
+
+async fn explains_only_to_its_app(service: &Service, shop: &App, bank: &App, request: &str) {
+    let explained = format!("GET /v3/explain?user=ada&request={request}");
+    // The id is so young that a gateway cannot tell it from one that is still to be planned.
+    let unknown = service.by(bank, &explained).send().await.is(200);
+    assert_eq!((&unknown["request"], &unknown["channels"]), (&Value::Null, &json!([])));
+    assert!(service.by(shop, &explained).send().await.is(200)["request"].is_object());
 }
 
 #[tokio::test]

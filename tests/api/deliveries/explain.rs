@@ -115,8 +115,8 @@ async fn an_unknown_user_is_a_404_with_similar_identifiers() {
     };
     assert_eq!(similar(&shop, "Ada").await, json!(["ada"]));
     assert_eq!(similar(&shop, "customer-71").await, json!(["customer-17"]));
-    assert_eq!(similar(&shop, "bob").await, json!([]));
-    assert_eq!(similar(&bank, "ada2").await, json!([]), "users of another app");
+    assert_eq!(similar(&shop, "bob").await, json!(null));
+    assert_eq!(similar(&bank, "ada2").await, json!(null), "users of another app");
     service.by(&shop, "GET /v3/explain").send().await.has_problems(&[("user", "required")]);
     let query = "user=ada&request=x&since=yesterday&limit=51&now=maybe";
     service.by(&shop, &format!("GET /v3/explain?{query}")).send().await.has_problems(&[
@@ -199,8 +199,8 @@ async fn sends_are_listed_latest_first_by_recipient_category_status_and_time() {
     let (orders, bobs, news) = (&ids[0], &ids[1], &ids[2]);
     assert_eq!(listed("").await, [news.clone(), bobs.clone(), orders.clone()]);
     assert_eq!(listed("recipient=ada").await, [news.clone(), orders.clone()]);
-    assert_eq!(listed("recipient=ada&category=orders").await, [orders.clone()]);
-    assert_eq!(listed("category=news").await, [news.clone()]);
+    assert_eq!(listed("recipient=ada&category=orders").await, std::slice::from_ref(orders));
+    assert_eq!(listed("category=news").await, std::slice::from_ref(news));
     assert_eq!(listed("recipient=nobody").await, [""; 0]);
     assert_eq!(listed("recipient=ada&status=skipped").await.len(), 2);
     assert_eq!(listed("status=failed").await, [""; 0]);

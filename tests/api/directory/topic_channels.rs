@@ -144,13 +144,16 @@ async fn digits_are_an_identifier_first_and_then_an_id() {
     assert_eq!(read(&id).await.is(200)["identifier"], "news");
 }
 
+/// A call, its body, and the problems with their fields and codes.
+type Case<'a> = (&'a str, Value, &'a [(&'a str, &'a str)]);
+
 #[tokio::test]
 async fn every_problem_of_the_calls_of_server_clients_is_named() {
     let service = Service::start_with(Backing::Nothing).await;
     let app = service.app("shop").await;
     topic(&service, &app, "news", json!([{"identifier": "ada"}])).await;
     let many = vec![json!({"identifier": "ada"}); 1_001];
-    let cases: [(&str, Value, &[(&str, &str)]); 8] = [
+    let cases: [Case; 8] = [
         ("POST /v3/topics", json!({}), &[("identifier", "required"), ("name", "required")]),
         (
             "POST /v3/topics",

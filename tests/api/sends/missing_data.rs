@@ -6,7 +6,7 @@ use crate::service::{Backing, SOON, Service};
 
 const SEND: &str = "POST /v3/notifications";
 
-fn send(template: &str, data: Value, recipients: Value) -> Value {
+fn send(template: &str, data: &Value, recipients: &Value) -> Value {
     json!({"notification": {"templateIdentifier": template}, "data": data, "sendTo": {"recipients": recipients}})
 }
 
@@ -52,7 +52,7 @@ async fn strict_handling_names_every_variable_that_leaves_a_gap_and_no_other() {
         (without("order"), json!(["ada"]), only(json!(["email", "sms"])), &[]),
     ];
     for (data, recipients, overrides, expected) in cases {
-        let mut body = send("shipped", data, recipients);
+        let mut body = send("shipped", &data, &recipients);
         body["override"] = overrides;
         let answer = service.by(&shop, SEND).header("Prefer", "handling=strict").json(&body).send().await;
         if expected.is_empty() {
@@ -78,8 +78,7 @@ async fn a_send_with_gaps_is_sent_and_its_request_names_them() {
         {"identifier": "ada", "data": {"order": 7}}, {"identifier": "bob"}, {"identifier": "cyd"}, "unknown",
     ]);
     let warnings = async |data: Value, people: &Value| {
-        let receipt =
-            service.by(&shop, SEND).json(&send("shipped", data, people.clone())).send().await.is(202);
+        let receipt = service.by(&shop, SEND).json(&send("shipped", &data, people)).send().await.is(202);
         let get = format!("GET /v3/requests/{}", receipt["requestId"].as_str().unwrap());
         let done = testkit::eventually(SOON, "the request is completed", async || {
             let request = service.by(&shop, &get).send().await.is(200);

@@ -224,6 +224,7 @@ fn of_wait(reason: Reason) -> Meaning {
     Meaning { sentence, cause, fix }
 }
 
+#[allow(clippy::too_many_lines, reason = "one table, in which the compiler misses no reason")]
 fn of_reason(reason: Reason) -> Meaning {
     let (sentence, cause, text, action) = match reason {
         Reason::RecipientUnknown => (

@@ -1,7 +1,5 @@
 //! The answers and errors of an operation.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::fields::Side;
@@ -15,11 +13,13 @@ impl<'a> Document<'a> {
         let mut out = String::new();
         for (status, answer) in statuses(responses).filter(|(status, _)| !is_error(status)) {
             let about = markdown::inline(answer["description"].as_str().unwrap_or_default());
-            let _ = write!(out, "<dt><code>{}</code></dt><dd><p>{about}</p>", escape(status));
+            out.push_str(&format!("<dt><code>{}</code></dt><dd><p>{about}</p>", escape(status)));
             out.push_str(&own_headers(answer));
             let members = content(answer).map(|(_, body)| self.members(&body["schema"], Side::Answer));
             if let Some(members) = members.filter(|members| !members.is_empty()) {
-                let _ = write!(out, "<details><summary>Members of the answer</summary>{members}</details>");
+                out.push_str(&format!(
+                    "<details><summary>Members of the answer</summary>{members}</details>"
+                ));
             }
             out.push_str("</dd>");
         }
@@ -31,10 +31,10 @@ impl<'a> Document<'a> {
         let (mut own, mut shared) = (String::new(), String::new());
         for (status, answer) in statuses(responses).filter(|(status, _)| is_error(status)) {
             if answer["$ref"].is_string() {
-                let _ = write!(shared, "<a href=\"#error-{status}\">{status}</a> ");
+                shared.push_str(&format!("<a href=\"#error-{status}\">{status}</a> "));
             } else {
                 let about = markdown::inline(answer["description"].as_str().unwrap_or_default());
-                let _ = write!(own, "<dt><code>{}</code></dt><dd><p>{about}</p></dd>", escape(status));
+                own.push_str(&format!("<dt><code>{}</code></dt><dd><p>{about}</p></dd>", escape(status)));
             }
         }
         if own.is_empty() && shared.is_empty() {
@@ -80,7 +80,7 @@ fn own_headers(answer: &Value) -> String {
     for (name, header) in answer["headers"].as_object().into_iter().flatten() {
         if header["$ref"].is_null() {
             let about = markdown::inline(header["description"].as_str().unwrap_or_default());
-            let _ = write!(out, "<p>Header <code>{}</code>: {about}</p>", escape(name));
+            out.push_str(&format!("<p>Header <code>{}</code>: {about}</p>", escape(name)));
         }
     }
     out

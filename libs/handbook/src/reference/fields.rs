@@ -1,7 +1,5 @@
 //! Lists of members and parameters.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::schema::{Document, base_type};
@@ -87,12 +85,11 @@ impl<'a> Document<'a> {
 
     fn field(self, field: &Field<'a>, side: Side, depth: usize, out: &mut String) {
         let shape = self.shape(field.schema);
-        let _ = write!(
-            out,
+        out.push_str(&format!(
             "<dt><code>{}</code> <span>{}",
             escape(field.name),
             escape(&self.type_name(field.schema))
-        );
+        ));
         if side == Side::Answer && shape.is_nullable {
             out.push_str(" or null");
         }
@@ -106,20 +103,19 @@ impl<'a> Document<'a> {
         out.push_str("</dt><dd>");
         let description = if field.description.is_empty() { shape.description } else { field.description };
         if !description.is_empty() {
-            let _ = write!(out, "<p>{}</p>", markdown::inline(description));
+            out.push_str(&format!("<p>{}</p>", markdown::inline(description)));
         }
         let limits = limits(shape.schema, description, side);
         if !limits.is_empty() {
-            let _ = write!(out, "<p class=\"limits\">{}</p>", limits.join(" · "));
+            out.push_str(&format!("<p class=\"limits\">{}</p>", limits.join(" · ")));
         }
         if depth < DEEPEST {
             let members = self.members_at(field.schema, side, depth + 1);
             if !members.is_empty() {
-                let _ = write!(
-                    out,
+                out.push_str(&format!(
                     "<details><summary>Members of <code>{}</code></summary>{members}</details>",
                     escape(field.name)
-                );
+                ));
             }
         }
         out.push_str("</dd>");

@@ -1,7 +1,5 @@
 //! One operation of the reference.
 
-use std::fmt::Write as _;
-
 use serde_json::Value;
 
 use super::answers::content;
@@ -94,7 +92,7 @@ impl<'a> Operation<'a> {
         for (place, title) in [("path", "Path"), ("query", "Query"), ("header", "Headers")] {
             let parameters = self.own_parameters(place);
             if !parameters.is_empty() {
-                let _ = write!(text, "<h4>{title}</h4>{}", self.document.parameters(&parameters));
+                text.push_str(&format!("<h4>{title}</h4>{}", self.document.parameters(&parameters)));
             }
         }
         text.push_str(&self.body());
@@ -112,7 +110,7 @@ impl<'a> Operation<'a> {
         let mut out = format!("<dl class=\"about\"><dt>Callers</dt><dd>{}</dd>", self.callers());
         if !self.aliases.is_empty() {
             let aliases = self.aliases.iter().map(|alias| format!("<code>{}</code>", escape(alias)));
-            let _ = write!(out, "<dt>Also as</dt><dd>{}</dd>", aliases.collect::<Vec<_>>().join(", "));
+            out.push_str(&format!("<dt>Also as</dt><dd>{}</dd>", aliases.collect::<Vec<_>>().join(", ")));
         }
         let guides: Vec<_> = self
             .guides()
@@ -120,7 +118,7 @@ impl<'a> Operation<'a> {
             .map(|(url, title)| format!("<a href=\"{url}\">{}</a>", escape(&title)))
             .collect();
         if !guides.is_empty() {
-            let _ = write!(out, "<dt>Guides</dt><dd>{}</dd>", guides.join(", "));
+            out.push_str(&format!("<dt>Guides</dt><dd>{}</dd>", guides.join(", ")));
         }
         out.push_str("</dl>");
         out
@@ -190,11 +188,10 @@ impl<'a> Operation<'a> {
             && media == "application/json"
         {
             let example = serde_json::to_string_pretty(&example).unwrap_or_default();
-            let _ = write!(
-                out,
+            out.push_str(&format!(
                 "<figure><figcaption>{status}</figcaption><pre tabindex=\"0\"><code>{}</code></pre></figure>",
                 highlight::json(&example)
-            );
+            ));
         }
         out
     }
@@ -256,12 +253,11 @@ impl<'a> Operation<'a> {
         let query = self.parameters("query");
         for (index, parameter) in query.iter().filter(|parameter| parameter["required"] == true).enumerate() {
             let separator = if index == 0 { '?' } else { '&' };
-            let _ = write!(
-                url,
+            url.push_str(&format!(
                 "{separator}{}={}",
                 parameter["name"].as_str().unwrap_or_default(),
                 text(&self.parameter_example(parameter))
-            );
+            ));
         }
         url
     }

@@ -21,7 +21,7 @@ impl Sends {
             match database(self.store.control().find_template(*app, template)).await? {
                 None => problems.push(unknown_template(template)),
                 Some(version) if submission.strict => {
-                    problems.extend(self.needs.problems(*app, version, send).await?)
+                    problems.extend(self.needs.problems(*app, version, send).await?);
                 }
                 Some(_) => {}
             }

@@ -6,7 +6,6 @@ use domain::explain::{ChannelStory, ShownFix, StoryEvent};
 use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
 use operations::explain::{self, Explained, ExplainedSends, Explanation, Now, Person};
 use operations::requests::SendFilter;
-use operations::{Object, OperationError};
 use serde::Serialize;
 use store::sends::story::StoredRequest;
 use utoipa::ToSchema;
@@ -175,8 +174,9 @@ struct UnknownUserBody {
     status: &'static str,
     message: &'static str,
     code: &'static str,
-    /// Identifiers of users that are nearly the same; at most 3.
-    similar: Vec<String>,
+    /// Identifiers of users that are nearly the same; at most 3. Left out if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    similar: Option<Vec<String>>,
 }
 
 struct Question {
@@ -222,11 +222,8 @@ pub(crate) async fn explain(
     let (operations, backend, app) = (&gateway.operations, &caller.backend, caller.app);
     if let Some(send) = asked.request {
         let now = asked.now.unwrap_or(true);
-        return match explain::request(operations, backend, app, &asked.user, send, now).await {
-            Ok(found) => Ok(answer(found, |explanation| one(send, explanation))),
-            Err(OperationError::NotFound(Object::Request)) => Ok(not_found("no such request", Vec::new())),
-            Err(error) => Err(error.into()),
-        };
+        let found = explain::request(operations, backend, app, &asked.user, send, now).await?;
+        return Ok(answer(found, |explanation| one(send, explanation)));
     }
     let now = asked.now.unwrap_or(false);
     let is_alone = now && asked.since.is_none() && asked.limit.is_none();
@@ -276,13 +273,12 @@ fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> H
             now: None,
             sends: Vec::new(),
         }),
-        Explained::UnknownUser { similar } => not_found("no such user", similar),
+        Explained::UnknownUser { similar } => {
+            let (status, message, code) = ("error", "no such user", "not_found");
+            let similar = (!similar.is_empty()).then_some(similar);
+            HttpResponse::NotFound().json(UnknownUserBody { status, message, code, similar })
+        }
     }
-}
-
-fn not_found(message: &'static str, similar: Vec<String>) -> HttpResponse {
-    let (status, code) = ("error", "not_found");
-    HttpResponse::NotFound().json(UnknownUserBody { status, message, code, similar })
 }
 
 fn one(send: SendId, explanation: &Explanation) -> HttpResponse {

@@ -70,8 +70,8 @@ impl FromStr for Color {
         let digits: Option<Vec<u8>> =
             digits.chars().map(|digit| digit.to_digit(16)?.try_into().ok()).collect();
         match digits.ok_or(InvalidColor)?.as_slice() {
-            &[r, g, b] => Ok(Color([r, g, b].map(|digit| digit * 17))),
-            &[r, s, g, h, b, c] => Ok(Color([r * 16 + s, g * 16 + h, b * 16 + c])),
+            [r, g, b] => Ok(Color([*r, *g, *b].map(|digit| digit * 17))),
+            [r, s, g, h, b, c] => Ok(Color([r * 16 + s, g * 16 + h, b * 16 + c])),
             _ => Err(InvalidColor),
         }
     }
