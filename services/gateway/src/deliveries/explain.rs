@@ -6,10 +6,13 @@ use domain::explain::{ChannelStory, ShownFix, StoryEvent};
 use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
 use operations::explain::{self, Explained, ExplainedSends, Explanation, Now, Person};
 use operations::requests::SendFilter;
+use operations::{Object, OperationError};
 use serde::Serialize;
 use store::sends::story::StoredRequest;
-use utoipa::ToSchema;
-use web::failure::{Failure, valid_or_problems};
+use utoipa::openapi::schema::OneOfBuilder;
+use utoipa::openapi::{Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+use web::failure::{ErrorBody, Failure, valid_or_problems};
 use web::query::Query;
 
 use crate::access::caller::AppCaller;
@@ -164,7 +167,22 @@ struct ExplainedSendBody {
     verdict: String,
 }
 
-/// The body of a 404.
+/// The body of a 404: an error, with similar identifiers if there are any.
+struct NotFoundBody;
+
+impl PartialSchema for NotFoundBody {
+    fn schema() -> RefOr<Schema> {
+        let refs = [ErrorBody::name(), UnknownUserBody::name()].map(Ref::from_schema_name);
+        refs.into_iter().fold(OneOfBuilder::new(), OneOfBuilder::item).into()
+    }
+}
+
+impl ToSchema for NotFoundBody {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        schemas.push((UnknownUserBody::name().into(), UnknownUserBody::schema()));
+    }
+}
+
 #[derive(Serialize, ToSchema)]
 #[schema(as = UnknownUser, example = json!({
     "status": "error", "message": "no such user", "code": "not_found", "similar": ["ada"],
@@ -174,9 +192,8 @@ struct UnknownUserBody {
     status: &'static str,
     message: &'static str,
     code: &'static str,
-    /// Identifiers of users that are nearly the same; at most 3. Left out if there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    similar: Option<Vec<String>>,
+    /// Identifiers of users that are nearly the same; 1 to 3.
+    similar: Vec<String>,
 }
 
 struct Question {
@@ -210,7 +227,7 @@ struct Question {
     ),
     responses(
         (status = 200, description = "The explanation.", body = ExplanationBody),
-        (status = 404, description = "No such user, or no such request.", body = UnknownUserBody),
+        (status = 404, description = "No such user, or no such request.", body = inline(NotFoundBody)),
     ),
 )]
 pub(crate) async fn explain(
@@ -223,7 +240,7 @@ pub(crate) async fn explain(
     if let Some(send) = asked.request {
         let now = asked.now.unwrap_or(true);
         let found = explain::request(operations, backend, app, &asked.user, send, now).await?;
-        return Ok(answer(found, |explanation| one(send, explanation)));
+        return answer(found, |explanation| one(send, explanation));
     }
     let now = asked.now.unwrap_or(false);
     let is_alone = now && asked.since.is_none() && asked.limit.is_none();
@@ -232,7 +249,7 @@ pub(crate) async fn explain(
     let filter = SendFilter { category, since, ..SendFilter::default() };
     let limit = usize::try_from(limit).unwrap_or(0);
     let found = explain::latest(operations, backend, app, &asked.user, filter, limit, now).await?;
-    Ok(answer(found, latest))
+    answer(found, latest)
 }
 
 fn read(query: &Query) -> Result<Question, Failure> {
@@ -261,8 +278,8 @@ fn read(query: &Query) -> Result<Question, Failure> {
     valid_or_problems(Some(asked), problems)
 }
 
-fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> HttpResponse {
-    match found {
+fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> Result<HttpResponse, Failure> {
+    Ok(match found {
         Explained::Found(found) => present(&found),
         Explained::Erased => HttpResponse::Ok().json(ExplanationBody {
             verdict: "The user was erased.",
@@ -273,12 +290,14 @@ fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> H
             now: None,
             sends: Vec::new(),
         }),
+        Explained::UnknownUser { similar } if similar.is_empty() => {
+            return Err(OperationError::NotFound(Object::User).into());
+        }
         Explained::UnknownUser { similar } => {
             let (status, message, code) = ("error", "no such user", "not_found");
-            let similar = (!similar.is_empty()).then_some(similar);
             HttpResponse::NotFound().json(UnknownUserBody { status, message, code, similar })
         }
-    }
+    })
 }
 
 fn one(send: SendId, explanation: &Explanation) -> HttpResponse {
