@@ -95,7 +95,7 @@ pub struct Story {
     pub events: Vec<StoryEvent>,
 }
 
-/// What became of the send on one channel.
+/// Result of the send on one channel.
 #[derive(Clone, Debug)]
 pub struct ChannelStory {
     pub channel: Channel,

@@ -1,6 +1,6 @@
 //! The frame of every page.
 
-/// What the site contains beside the guides.
+/// Files of the site beside the guides.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Site {
     WithReference,

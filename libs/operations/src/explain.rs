@@ -22,7 +22,7 @@ pub use now::{Now, NowChannel};
 
 /// Age up to which a request that is not stored may still be on its way to the dispatcher, in milliseconds.
 const UNPLANNED: u128 = 60_000;
-/// How far the clock of the gateway that made an id may be ahead, in milliseconds.
+/// Lead that the clock of the gateway that made an id may have, in milliseconds.
 const SKEW: u128 = 1_000;
 
 /// A person, as far as the app still knows them.

@@ -38,7 +38,7 @@ pub struct SendFilter<'a> {
 #[derive(Debug, Default)]
 pub struct SendPage {
     pub sends: Vec<ListedSend>,
-    /// Where the next page starts; None on the last page. A page may have fewer sends than the limit, even none, although others follow.
+    /// Start of the next page; None on the last page. A page may have fewer sends than the limit, or none, although more follow.
     pub next: Option<SendId>,
 }
 

@@ -134,7 +134,7 @@ impl<'a> Walk<'a> {
                 let needed = chosen.statements(&choice.true_body);
                 let needed: Needs =
                     needed.intersection(&otherwise.statements(&choice.false_body)).cloned().collect();
-                // What a branch sets may be set or not.
+                // A variable that only a branch sets may be unset afterwards.
                 let in_branches = chosen.set.into_keys().chain(otherwise.set.into_keys());
                 for name in in_branches.filter(|name| !self.set.contains_key(name)).collect::<Vec<_>>() {
                     self.set.insert(name, Needs::new());

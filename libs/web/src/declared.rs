@@ -200,7 +200,6 @@ fn path_likeness(wanted: &[&str], known: &[&str]) -> Option<f64> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use serde_json::json;
 

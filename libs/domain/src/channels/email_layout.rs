@@ -45,7 +45,7 @@ pub struct Brand {
     pub unsubscribe: Option<String>,
 }
 
-/// What surrounds the message of an email. The worker writes both parts, because the layout is larger than the message, and only the worker
+/// Layout around the message of an email. The worker writes both parts, because the layout is larger than the message, and only the worker
 /// has the unsubscribe link.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

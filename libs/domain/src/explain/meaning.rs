@@ -1,4 +1,4 @@
-//! What a status and its reason mean. `docs/statuses.md` is made from this table.
+//! Meaning of each status with its reason. `docs/statuses.md` is made from this table.
 
 use crate::{Channel, Reason, Status};
 

@@ -19,7 +19,7 @@ pub(super) struct Like<'a> {
     pub(super) channels: Option<Vec<Channel>>,
 }
 
-/// What a send would do now.
+/// Decisions for a send that would be made now.
 #[derive(Clone, Debug)]
 pub struct Now {
     pub category: Option<String>,

@@ -11,7 +11,7 @@ use crate::{World, world};
 
 /// Sends in the database: `TIDINGS_TEST_SENDS`, or this number.
 const SENDS: i64 = 20_000;
-/// Identifier of the user to whom each thousandth send goes.
+/// User who receives one send in a thousand.
 const OF_ADA: &str = "ada@example.com";
 
 /// Fills the database with sends of the last 30 days: an inbox item that was skipped, and an email that failed or was sent.

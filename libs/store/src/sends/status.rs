@@ -24,7 +24,7 @@ pub struct RequestSummary {
     pub parked: bool,
     /// Number of (recipient, channel) pairs.
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
-    /// Variables of the template that the send lacked, each with the number of recipients for whom it did.
+    /// Variables of the template that were missing, each with the number of recipients without it.
     pub missing: Vec<(String, i64)>,
     /// Groups of the deliveries that wait.
     pub waiting: Vec<WaitingGroup>,

@@ -1,4 +1,4 @@
-//! What is stored about a send and one of its recipients, read by keys.
+//! Stored facts about a send and one of its recipients, read by keys.
 
 use domain::target::masked;
 use domain::{AppId, Channel, SendId, Timestamp, UserNumber};

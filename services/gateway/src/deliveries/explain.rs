@@ -57,11 +57,11 @@ struct ExplanationBody<'a> {
     person: Option<PersonBody<'a>>,
     /// The send; null if the call named none, or if the send is not planned yet.
     request: Option<RequestBody<'a>>,
-    /// What became of the send on each channel; empty if the person is no recipient.
+    /// Result of the send on each channel; empty if the person is no recipient.
     channels: Vec<ChannelBody<'a>>,
-    /// What happened, earliest first.
+    /// Events, earliest first.
     events: Vec<EventBody<'a>>,
-    /// What the same send, or a send of the category, would do now; null if the call did not ask for it.
+    /// Decisions for the same send, or for a send of the category, if it were made now; null if the call did not ask for them.
     now: Option<NowBody<'a>>,
     /// Latest sends to the person, with their verdicts; empty if the call named a send.
     sends: Vec<ExplainedSendBody>,

@@ -70,7 +70,6 @@ impl KeptPorts {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::{Ipv4Addr, TcpListener};
 

@@ -99,7 +99,6 @@ impl fmt::Display for Color {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
