@@ -46,7 +46,6 @@ pub fn signatures(secrets: &[Secret], id: &str, seconds: i64, body: &str) -> Str
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

@@ -268,7 +268,6 @@ fn camel_case(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     fn parse(texts: &[&str]) -> Result<Vec<AppSetting>, Vec<Problem>> {

@@ -76,7 +76,6 @@ pub fn fitting(text: String, most: usize, size: impl Fn(&str) -> usize) -> Optio
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -191,8 +191,6 @@ fn reconnect_delay(attempts: usize) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

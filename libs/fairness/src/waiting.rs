@@ -120,7 +120,6 @@ pub async fn at_callers_pace<T>(step: impl Future<Output = T>) -> T {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::future::{pending, ready};
     use std::time::Duration;

@@ -48,7 +48,6 @@ fn find(accounts: &str, name: &str) -> Option<OsAccount> {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
     use super::*;
 
     #[test]

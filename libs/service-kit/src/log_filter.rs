@@ -73,8 +73,6 @@ pub(crate) fn is_usable(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use tracing::Level;
 
     use super::*;

@@ -56,8 +56,6 @@ pub(crate) fn ip() -> IpAddr {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     #[test]

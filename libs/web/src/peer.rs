@@ -77,7 +77,6 @@ fn address(text: &str) -> Option<IpAddr> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use actix_web::http::header::HeaderValue;
 

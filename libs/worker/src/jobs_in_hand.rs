@@ -221,7 +221,6 @@ impl Drop for LongCall {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt as _;
 

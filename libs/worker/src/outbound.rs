@@ -129,7 +129,6 @@ pub fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Duration> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

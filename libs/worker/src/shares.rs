@@ -145,7 +145,6 @@ impl Drop for Share {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt as _;
 

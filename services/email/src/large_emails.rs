@@ -77,7 +77,6 @@ impl Drop for LargeEmail {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt as _;
 

@@ -152,7 +152,6 @@ fn no_such_file() -> Failure {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::collections::BTreeSet;
     use std::fs;

@@ -60,7 +60,6 @@ fn read_within_limit(source: impl Read) -> std::io::Result<Vec<u8>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

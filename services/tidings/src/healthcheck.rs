@@ -91,7 +91,6 @@ fn get(address: SocketAddr, path: &str, limit: Duration) -> std::io::Result<Stri
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::TcpListener;
     use std::thread;

@@ -192,8 +192,6 @@ fn reached(quota: VolumeQuota, limit: i64, wait: Duration) -> OperationError {
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const APP: AppId = AppId(1);

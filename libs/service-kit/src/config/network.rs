@@ -43,7 +43,6 @@ fn number(address: IpAddr) -> (u128, u32) {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -295,7 +295,6 @@ fn variable_of(key: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use crate::Config;

@@ -131,7 +131,6 @@ impl Drop for Slot {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt;
 

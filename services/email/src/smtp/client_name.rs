@@ -70,7 +70,6 @@ fn chosen(machine: &str, sender_domain: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

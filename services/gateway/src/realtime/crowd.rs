@@ -37,7 +37,6 @@ fn replaced(connections: &[Arc<Connection>], newcomer: &Connection) -> Option<us
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 

@@ -84,7 +84,6 @@ fn counts(by_app: &Mutex<HashMap<AppId, usize>>) -> MutexGuard<'_, HashMap<AppId
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 

@@ -77,7 +77,6 @@ fn canonical_number(number: &Number) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use serde_json::{Value, from_str};
 

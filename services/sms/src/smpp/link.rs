@@ -345,5 +345,4 @@ fn terminated(text: &str) -> bytes::Bytes {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests;

@@ -1,4 +1,3 @@
-#![allow(clippy::unwrap_used)]
 use std::sync::LazyLock;
 
 use domain::settings::SettingsReader;

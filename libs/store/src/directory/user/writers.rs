@@ -75,7 +75,6 @@ impl Drop for WriterLock {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use futures_util::FutureExt;
 

@@ -29,7 +29,6 @@ pub(super) fn is_valid(token: &[u8], url: &str, fields: &[(String, String)], sig
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
