@@ -1,6 +1,8 @@
 //! Lists the documentation of the repository, so that the program contains every page without a list to maintain.
 
+use std::borrow::Cow;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
@@ -17,13 +19,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         collect(&root.join(folder), &mut files)?;
     }
     files.sort();
+    let texts: Result<Vec<String>, _> =
+        files.iter().filter(|file| has_extension(file, "md")).map(fs::read_to_string).collect();
+    let texts = texts?.concat();
     let (mut pages, mut images) = (String::new(), String::new());
     for file in &files {
         println!("cargo::rerun-if-changed={}", file.display());
         let name = file.strip_prefix(&root)?.display();
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("md") => writeln!(pages, "({:?}, include_str!({file:?})),", name.to_string())?,
-            Some("png") => writeln!(images, "({:?}, include_bytes!({file:?})),", name.to_string())?,
+            // Most pictures only document how pages look, and no page shows them.
+            Some("png") if texts.contains(&*file_name(file)) => {
+                writeln!(images, "({:?}, include_bytes!({file:?})),", name.to_string())?;
+            }
             _ => {}
         }
     }
@@ -35,6 +43,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn has_extension(file: &Path, wanted: &str) -> bool {
+    file.extension().is_some_and(|extension| extension == wanted)
+}
+
+fn file_name(file: &Path) -> Cow<'_, str> {
+    file.file_name().map(OsStr::to_string_lossy).unwrap_or_default()
+}
+
 /// Adds the files of a folder. Cargo reruns this program when a file is added to the folder or removed from it.
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     println!("cargo::rerun-if-changed={}", folder.display());
@@ -44,7 +60,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
             if !path.ends_with(FOREIGN) {
                 collect(&path, files)?;
             }
-        } else if path.extension().is_some_and(|extension| extension == "md" || extension == "png") {
+        } else if has_extension(&path, "md") || has_extension(&path, "png") {
             files.push(path);
         }
     }
