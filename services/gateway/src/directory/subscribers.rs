@@ -26,7 +26,9 @@ use web::query::Query;
 use web::status_body::{StatusBody, status_body};
 
 use crate::access::caller::AppCaller;
-use crate::directory::subscriptions::{Answer, NamedTopic, USERS_OF_A_CHANGE, read_identifiers, read_limit};
+use crate::directory::subscriptions::{
+    Answer, NamedTopic, USERS_OF_A_CHANGE, read_identifiers, topics_of_user,
+};
 use crate::directory::topics::allowed;
 use crate::gateway::Gateway;
 use crate::openapi::described;
@@ -211,14 +213,7 @@ pub(crate) async fn list_of_user(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let user = id.user()?;
-    let mut problems = Vec::new();
-    let limit = read_limit(&query, &mut problems);
-    let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
-    query.finish(&mut problems);
-    valid_or_problems(Some(()), problems)?;
-    // Read one subscription more than the page shows, to find out if there is a next page.
-    let listing = topics::of_user(&gateway.operations, &caller.backend, caller.app, &user, after, limit + 1);
-    let topics = listing.await?;
+    let (limit, topics) = topics_of_user(&caller, &gateway, &user, &query).await?;
     let path = format!("/v3/topics/subscriptions/{}", utf8_percent_encode(&user, NON_ALPHANUMERIC));
     Ok(cursor::linked_page(&path, limit, &topics, |topic| topic.id, present))
 }

@@ -251,14 +251,7 @@ pub(crate) async fn list_of_user(
     query: Query,
 ) -> Result<HttpResponse, Failure> {
     let user = id.user()?;
-    let mut problems = Vec::new();
-    let limit = read_limit(&query, &mut problems);
-    let after = cursor::read(&query, |text| text.parse().ok(), &mut problems);
-    query.finish(&mut problems);
-    valid_or_problems(Some(()), problems)?;
-    // Read one topic more than the page shows, to find out if there is a next page.
-    let listing = topics::of_user(&gateway.operations, &caller.backend, caller.app, &user, after, limit + 1);
-    let topics = listing.await?;
+    let (limit, topics) = topics_of_user(&caller, &gateway, &user, &query).await?;
     let path = format!("/v3/users/{}/topics", utf8_percent_encode(&user, NON_ALPHANUMERIC));
     Ok(cursor::linked_page(&path, limit, &topics, |topic| topic.id, topic_body))
 }
@@ -365,7 +358,23 @@ fn read_own_channels(body: Option<Value>, strict: bool) -> Result<Option<TopicCh
     valid_or_problems(channels, problems)
 }
 
-pub(super) fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
+/// Reads the limit of a page and the topics of a user for it: one more than the page shows, if there is a next page.
+pub(super) async fn topics_of_user(
+    caller: &AppCaller,
+    gateway: &Gateway,
+    user: &str,
+    query: &Query,
+) -> Result<(i64, Vec<SubscribedTopic>), Failure> {
+    let mut problems = Vec::new();
+    let limit = read_limit(query, &mut problems);
+    let after = cursor::read(query, |text| text.parse().ok(), &mut problems);
+    query.finish(&mut problems);
+    valid_or_problems(Some(()), problems)?;
+    let listing = topics::of_user(&gateway.operations, &caller.backend, caller.app, user, after, limit + 1);
+    Ok((limit, listing.await?))
+}
+
+fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
     query.number("limit", 1..=MOST_SUBSCRIPTIONS, problems).unwrap_or(MOST_SUBSCRIPTIONS)
 }
 
