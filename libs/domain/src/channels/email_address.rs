@@ -16,7 +16,7 @@ pub const MAX_ADDRESS: usize = 254;
 /// An address that an envelope and a header can hold.
 ///
 /// Two addresses are equal if they name the same mailbox: case, Unicode form, needless quotes and the notation of the domain do not matter.
-/// The local part is sent as given, and the domain in lower case as A-labels.
+/// The local part is sent as given but without needless quotes, and the domain in lower case as A-labels.
 #[derive(Clone, Debug)]
 pub struct EmailAddress {
     text: String,

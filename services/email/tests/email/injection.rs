@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use domain::content::{Attachment, Content, EmailContent, EmailOptions};
 use domain::event::DeliveryJob;
-use domain::{CategoryId, Outcome};
+use domain::{CategoryId, EmailAddress, Outcome};
 use email::{EmailSender, Sources};
 use futures_util::FutureExt;
 use mail_parser::{HeaderName, Message, MessageParser};
@@ -201,7 +201,7 @@ fn check(job: &DeliveryJob, captures: &[Capture]) {
     assert_eq!(capture.to.len(), 1 + options.cc.len() + options.bcc.len(), "{:?}", capture.to);
     let wanted = [&job.target].into_iter().chain(&options.cc).chain(&options.bcc);
     for (to, wanted) in capture.to.iter().zip(wanted) {
-        assert_eq!(to.split('@').next(), wanted.split('@').next());
+        assert_eq!(to, EmailAddress::parse(wanted).unwrap().as_str());
     }
     let message = MessageParser::default().parse(&capture.raw).unwrap();
     let names = names_of(&message, 0);
