@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{read, report, root};
 
 /// Crates of the workspace that each library and tool may depend on.
-const EDGES: [(&str, &[&str]); 17] = [
+const EDGES: [(&str, &[&str]); 18] = [
     ("domain", &[]),
     ("sabotage", &[]),
     ("handbook", &[]),
@@ -39,6 +39,7 @@ const EDGES: [(&str, &[&str]); 17] = [
             "web",
         ],
     ),
+    ("console", &["credentials", "domain", "operations", "service-kit", "store", "web"]),
     ("fairness", &["domain"]),
     ("web", &["credentials", "domain", "fairness", "operations", "service-kit", "store"]),
     ("stand-ins", &["domain"]),
@@ -65,7 +66,7 @@ const SERVICE_EDGES: [&str; 9] = [
 const OWNED: [(&str, &[&str]); 5] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),
-    ("actix-web", &["web", "gateway"]),
+    ("actix-web", &["web", "gateway", "console"]),
     ("lettre", &["email"]),
     ("minijinja", &["planning"]),
 ];

@@ -2,7 +2,7 @@
 # machine that reaches its ports can use them. From the root of the checkout:
 #   docker build --file deploy/docker/Dockerfile --build-arg FEATURES=development --tag tidings:development .
 #   docker build --file deploy/docker/up.Dockerfile --tag tidings-up deploy/docker
-#   docker run --rm -p 127.0.0.1:8080:8080 -p 127.0.0.1:8025:8025 -p 127.0.0.1:8081:8081 tidings-up
+#   docker run --rm -p 127.0.0.1:8080:8080 -p 127.0.0.1:8025:8025 -p 127.0.0.1:8081:8081 -p 127.0.0.1:8090:8090 tidings-up
 ARG PROGRAM=tidings:development
 
 FROM ${PROGRAM} AS program
@@ -15,8 +15,8 @@ RUN install --directory --mode=0700 --owner=postgres --group=postgres /data
 WORKDIR /data
 USER postgres
 VOLUME /data
-# API, outbox, demo shop.
-EXPOSE 8080 8025 8081
+# API, outbox, demo shop, console.
+EXPOSE 8080 8025 8081 8090
 STOPSIGNAL SIGTERM
-ENTRYPOINT ["tidings", "up", "--data-dir", "/data/.tidings", "--all-interfaces", "--port", "8080", "--outbox-port", "8025", "--demo-port", "8081"]
+ENTRYPOINT ["tidings", "up", "--data-dir", "/data/.tidings", "--all-interfaces", "--port", "8080", "--outbox-port", "8025", "--demo-port", "8081", "--console-port", "8090"]
 CMD []

@@ -39,7 +39,9 @@ fn compose_services_have_limits_and_not_the_owners_password() {
             assert!(bounded.contains(bound), "{bound} is missing: {bounded}");
         }
     }
-    for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
+    for service in
+        ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks", "console"]
+    {
         assert!(
             !compose_service(service).contains("POSTGRES_PASSWORD"),
             "{service} gets the owner's password"
@@ -250,7 +252,9 @@ fn the_production_image_is_built_without_the_development_commands() {
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_whitespace().next())
         .collect();
-    for service in ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks"] {
+    for service in
+        ["gateway", "dispatcher", "inbox", "email", "web-push", "mobile-push", "sms", "webhooks", "console"]
+    {
         assert!(services.contains(&service), "deploy/services does not name {service}");
     }
 }

@@ -50,6 +50,10 @@ async fn a_send_reaches_inbox_and_mailbox_and_survives_a_restart() {
         for kept in ["outbox", "shop", "metrics", "pushService", "providers"] {
             assert_eq!(running.dev[kept], dev[kept], "{kept}");
         }
+        let consoles =
+            [&running.dev, &dev].map(|dev| dev["console"].as_str().unwrap().split_once("?code=").unwrap());
+        assert_eq!(consoles[0].0, consoles[1].0, "the console keeps its port");
+        assert_ne!(consoles[0].1, consoles[1].1, "each start has a new link");
     }
     assert_eq!(inbox_item(&running).await, item);
     assert_eq!(running.mails(ADDRESS).await, [mail]);
@@ -164,6 +168,7 @@ fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Pat
         format!("  Start here     {api}\n"),
         format!("  Guide          {api}/guide\n"),
         format!("  API reference  {api}/docs\n"),
+        format!("  Console        {} ", running.dev("console")),
         format!("  Outbox         {outbox} "),
         format!("  Metrics        {}\n", running.dev("metrics").trim_end_matches("/metrics")),
         format!("/debug:$PATH\n  tidings demo send --data-dir {}\n", data.display()),
@@ -183,6 +188,7 @@ fn check_the_printed_first_steps(running: &RunningProcess, data: &std::path::Pat
         "apiKey",
         "apiSecret",
         "appId",
+        "console",
         "databaseUrl",
         "headerPrefix",
         "metrics",

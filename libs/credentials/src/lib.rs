@@ -2,6 +2,7 @@
 
 pub mod click;
 pub mod link;
+pub mod password;
 pub mod secrets;
 pub mod signing;
 pub mod unsubscribe;

@@ -22,5 +22,9 @@ text_enum! {
         ParkedRedrive = "parked.redrive",
         RequestCancel = "request.cancel",
         UserErase = "user.erase",
+        OperatorCreate = "operator.create",
+        OperatorLink = "operator.link",
+        OperatorDisable = "operator.disable",
+        OperatorEnable = "operator.enable",
     }
 }

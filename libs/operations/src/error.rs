@@ -91,6 +91,8 @@ pub enum Object {
     Delivery,
     /// The user or the category of a link.
     Link,
+    /// A person who signs in to the console.
+    Operator,
 }
 
 impl fmt::Display for Object {
@@ -115,6 +117,7 @@ impl fmt::Display for Object {
             Object::PushToken => "push token",
             Object::Delivery => "delivery",
             Object::Link => "link",
+            Object::Operator => "operator",
         })
     }
 }

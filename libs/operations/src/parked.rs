@@ -4,14 +4,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use domain::{Action, AppId, Channel, DeliveryId, Timestamp};
+use store::deliveries::recent::{LatestAnswer, ParkedMark, ParkedMessage};
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
 use store::sends::pairs::{AttemptRecord, PairFilter};
 use uuid::Uuid;
 
+use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Maximum number of messages per transaction.
 const PAGE: i64 = 100;
+/// Maximum number of messages that a page of a search reads.
+const SEARCHED: i64 = 1_000;
 /// Maximum number of messages in a report.
 const SHOWN: usize = 20;
 
@@ -92,6 +96,44 @@ pub async fn list(
 ) -> Result<Vec<ParkedEntry>, OperationError> {
     caller.may(Permission::View, filter.app)?;
     Ok(operations.store.deliveries().list_parked(filter, None, limit).await?)
+}
+
+/// Messages of a search in the parked messages of an app.
+#[derive(Debug, Default)]
+pub struct ParkedPage {
+    pub messages: Vec<ParkedMessage>,
+    /// The answers to the last attempts of the deliveries among the messages.
+    pub answers: BTreeMap<DeliveryId, LatestAnswer>,
+    /// Position from which the search continues; None at the end.
+    pub next: Option<ParkedMark>,
+}
+
+/// Lists at most `limit` parked messages of an app, latest first: those for which `is_wanted` returns true, among the next 1,000
+/// after a position.
+pub async fn page(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    before: Option<ParkedMark>,
+    limit: usize,
+    is_wanted: impl Fn(&ParkedMessage) -> bool,
+) -> Result<ParkedPage, OperationError> {
+    caller.may(Permission::View, app)?;
+    let deliveries = operations.store.deliveries();
+    let read = database(deliveries.parked_page(app, before, SEARCHED)).await?;
+    let is_full = read.len() == usize::try_from(SEARCHED).unwrap_or(usize::MAX);
+    let last = read.last().map(|message| message.position);
+    let mut messages: Vec<_> = read.into_iter().filter(is_wanted).take(limit + 1).collect();
+    let next = if messages.len() > limit {
+        messages.truncate(limit);
+        messages.last().map(|message| message.position)
+    } else {
+        last.filter(|_| is_full)
+    };
+    let ids: Vec<_> = messages.iter().filter_map(|message| message.delivery).collect();
+    let answers = database(deliveries.latest_answers(app, &ids)).await?;
+    let answers = answers.into_iter().map(|answer| (answer.id, answer)).collect();
+    Ok(ParkedPage { messages, answers, next })
 }
 
 /// Finds a parked message by the id of its delivery or its own id, with the attempts to make the delivery.

@@ -81,6 +81,8 @@ permissions! {
     /// Create, rotate and revoke the credentials of apps.
     ManageSecrets: Admin, [];
     ReadAuditLog: Admin, [];
+    /// Create and disable operators, and give them links with which they sign in.
+    ManageOperators: Admin, [];
     /// Read the inbox of the user for whom the caller acts, and change it as a whole.
     OwnInbox: none, [Backend, User];
     OwnProfile: none, [Backend, User];
@@ -118,6 +120,10 @@ impl Permission {
             Action::ParkedRedrive => Permission::Redrive,
             Action::RequestCancel => Permission::CancelRequests,
             Action::UserErase => Permission::EraseUsers,
+            Action::OperatorCreate
+            | Action::OperatorLink
+            | Action::OperatorDisable
+            | Action::OperatorEnable => Permission::ManageOperators,
         }
     }
 }

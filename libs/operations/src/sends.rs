@@ -7,6 +7,7 @@ pub mod dry_run;
 mod missing_data;
 mod provider_checks;
 mod push_sizes;
+pub mod recent;
 pub mod status;
 pub mod submission;
 pub(crate) mod volume;

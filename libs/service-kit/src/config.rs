@@ -1,5 +1,6 @@
 //! The configuration: one TOML file, and environment variables that override it.
 
+mod console;
 mod gateway;
 mod nats;
 mod network;
@@ -19,6 +20,7 @@ use domain::web_push::PushHost;
 use crate::{ServerUrl, log_filter};
 use settings::Settings;
 
+pub use console::Console;
 pub use gateway::Gateway;
 pub use nats::Nats;
 pub use network::Network;
@@ -64,6 +66,7 @@ pub struct Config {
     pub sends: Sends,
     pub inbox: Inbox,
     pub gateway: Gateway,
+    pub console: Console,
     pub metrics: Metrics,
     pub security: Security,
     pub delivery: Delivery,
@@ -205,6 +208,7 @@ impl Config {
             inbox: Inbox::read(settings),
             streams,
             gateway: gateway(settings),
+            console: Console::read(settings),
             metrics: Metrics { listen: settings.address("metrics.listen", local(9090)) },
             security: security(settings),
             delivery,

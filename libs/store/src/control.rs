@@ -1,5 +1,6 @@
 pub mod app;
 pub mod link_key;
+pub mod operator;
 pub mod provider;
 pub mod quota;
 pub mod setting;

@@ -3,6 +3,7 @@ pub mod cancellation;
 pub mod ledger;
 pub mod parked;
 pub mod receipt;
+pub mod recent;
 pub mod redrive;
 mod renewal;
 pub mod settlement;

@@ -6,6 +6,7 @@ pub mod list;
 pub mod pairs;
 pub mod plan;
 pub mod planned_chunk;
+pub mod recent;
 pub mod retention;
 pub mod send;
 pub mod status;

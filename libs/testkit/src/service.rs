@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use local_servers::process::{Process, Start};
 
 /// Names of links to `tidings` through which it runs that service.
-pub const SERVICES: [&str; 8] = [
+pub const SERVICES: [&str; 9] = [
     "tidings-gateway",
     "tidings-dispatcher",
     "tidings-inbox",
@@ -18,6 +18,7 @@ pub const SERVICES: [&str; 8] = [
     "tidings-mobile-push",
     "tidings-sms",
     "tidings-webhooks",
+    "tidings-console",
 ];
 
 /// Program in the profile of the running test. For a name in [`SERVICES`], a link to `tidings`.

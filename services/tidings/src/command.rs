@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
-    DONE, app, audit, explain, healthcheck, master_key, migrate, parked, provider, rebuild, restore, run,
-    sends, smoke, suppression, template, users, verify, version, waiting, webhook,
+    DONE, app, audit, explain, healthcheck, master_key, migrate, operator, parked, provider, rebuild,
+    restore, run, sends, smoke, suppression, template, users, verify, version, waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -68,6 +68,8 @@ pub(crate) enum Tool {
     Suppression(suppression::Command),
     Users(users::Arguments),
     #[command(subcommand)]
+    Operator(operator::Command),
+    #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
     Rebuild(rebuild::Command),
@@ -114,6 +116,7 @@ impl Tool {
             Tool::Parked(command) => parked::run(command).await?,
             Tool::Suppression(command) => suppression::run(command).await?,
             Tool::Users(arguments) => users::run(&arguments).await?,
+            Tool::Operator(command) => operator::run(command).await?,
             Tool::Audit(command) => audit::run(command).await?,
             Tool::Restore(arguments) => restore::run(&arguments).await?,
             Tool::Smoke(arguments) => smoke::run(&arguments).await?,

@@ -50,6 +50,9 @@ impl Installation {
         config.nats.url = Some(running.nats_url.parse()?);
         config.security.master_key_file = Some(data_directory::master_key_file(self.data_directory()));
         config.outbound.allow_private = true;
+        if let Some((url, _)) = running.console.split_once("/welcome?") {
+            config.console.public_url = Some(url.parse()?);
+        }
         Ok((config, true))
     }
 
@@ -95,10 +98,11 @@ impl Installation {
             }
         })?;
         let outbound = Outbound::new(config.outbound.allow_private);
+        let console_url = console::console_url(&config);
         let security = config.security;
         let master_key = MasterKeySource::Configured(security.clone());
         let operations = Operations::new(store.clone(), master_key, outbound.allows_private());
-        Ok(ControlPlane { store, operations, caller: caller(), outbound, security })
+        Ok(ControlPlane { store, operations, caller: caller(), outbound, console_url, security })
     }
 }
 
@@ -130,6 +134,7 @@ pub(crate) struct ControlPlane {
     pub(crate) operations: Operations,
     pub(crate) caller: Caller,
     pub(crate) outbound: Outbound,
+    pub(crate) console_url: String,
     security: Security,
 }
 

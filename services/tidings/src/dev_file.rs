@@ -21,6 +21,9 @@ pub(crate) struct DevFile {
     /// URL of the demo page.
     #[serde(default)]
     pub(crate) shop: String,
+    /// One-time link that signs the demo's operator in to the console.
+    #[serde(default)]
+    pub(crate) console: String,
     pub(crate) metrics: String,
     pub(crate) outbox: String,
     /// Origin of the stand-in for the browsers' push service.

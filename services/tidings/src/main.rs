@@ -16,6 +16,7 @@ mod healthcheck;
 mod listing;
 mod master_key;
 mod migrate;
+mod operator;
 mod options;
 mod parked;
 mod print;

@@ -25,6 +25,8 @@ pub(crate) enum Service {
     Sms,
     /// Reports outcomes to the backends of apps
     Webhooks,
+    /// Pages for operators
+    Console,
 }
 
 impl Service {
@@ -43,6 +45,7 @@ impl Service {
             Service::MobilePush => service_main("tidings-mobile-push", BUILD, config, mobile_push::run),
             Service::Sms => service_main("tidings-sms", BUILD, config, sms::run),
             Service::Webhooks => service_main("tidings-webhooks", BUILD, config, webhooks::run),
+            Service::Console => service_main("tidings-console", BUILD, config, console::run),
         }
     }
 }

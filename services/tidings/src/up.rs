@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// Port of the demo shop [default: that of the last start, or a free one]
     #[arg(long, value_name = "N")]
     demo_port: Option<u16>,
+    /// Port of the console [default: that of the last start, or a free one]
+    #[arg(long, value_name = "N")]
+    console_port: Option<u16>,
     /// Listen on all interfaces, for containers: every machine that reaches a port can use the demo app and read its messages
     #[arg(long)]
     all_interfaces: bool,
@@ -88,6 +91,12 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     config.outbound.allow_private = true;
     let mut ports = KeptPorts::read(directory.ports())?;
     config.metrics.listen = (ip, ports.choose("metrics", None)?).into();
+    let console = ports.choose("console", arguments.console_port)?;
+    config.console.listen = (ip, console).into();
+    if config.console.public_url.is_none() {
+        let base = &config.console.base_path;
+        config.console.public_url = Some(format!("http://127.0.0.1:{console}{base}").parse()?);
+    }
     config.security.master_key_file = Some(directory.master_key_file()?);
     // Dropping the servers kills them, but their data stays on disk.
     let mut servers = tokio::select! {

@@ -120,6 +120,7 @@ securityContext: {{- toYaml .Values.podSecurityContext | nindent 2 }}
 {{- end }}
 - {name: TIDINGS_METRICS__LISTEN, value: "[::]:9090"}
 - {name: TIDINGS_GATEWAY__LISTEN, value: "[::]:8080"}
+- {name: TIDINGS_CONSOLE__LISTEN, value: "[::]:8090"}
 # Longer than the time for which nodes may still send new connections to a stopping pod.
 - {name: TIDINGS_GATEWAY__DRAIN, value: 8s}
 {{- with $values.defaults.extraEnv }}

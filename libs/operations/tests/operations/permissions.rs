@@ -7,19 +7,23 @@ use domain::app_setting::AppSetting;
 use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
+use operations::overview::Overviews;
 use operations::providers::{self, Draft, KnownKind};
 use operations::requests::{self, SendFilter};
+use operations::sends::recent;
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
-    Caller, Conflict, Object, OperationError, Operations, Permission, audit, categories, explain, parked,
-    suppressions, topics,
+    Caller, Conflict, Grant, Object, OperationError, Operations, Permission, audit, categories, explain,
+    operators, parked, people, suppressions, topics,
     users::{self, UserFilter},
     webhooks,
 };
 use serde_json::json;
+use store::database::audit::{AuditFilter, AuditScope};
 use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::suppression::SuppressionFilter;
 use store::directory::category::{CategoryValues, NewCategory};
+use store::sends::pairs::PairFilter;
 use uuid::Uuid;
 
 use crate::{World, world};
@@ -50,6 +54,7 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     let suppressed = SuppressionFilter { app: Some(app), channel: None };
     let mut denied = directory_denials(world, operations, caller).await;
     denied.extend(template_denials(world, operations, caller).await);
+    denied.extend(reading_denials(world, operations, caller).await);
     call!(denied, "list providers", providers::list(operations, caller, app));
     call!(denied, "find provider", providers::find(operations, caller, app, "main"));
     call!(denied, "list endpoints", webhooks::list(operations, caller, app));
@@ -108,6 +113,25 @@ async fn template_denials(
     call!(denied, "next version", templates::next_version(operations, caller, app, &template));
     call!(denied, "put template", templates::put(operations, caller, app, &template));
     call!(denied, "restore template", templates::restore(operations, caller, app, "hi", 1));
+    denied
+}
+
+/// Calls the use cases of people who look for what happened, like [`denials`].
+async fn reading_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let (app, send, mut denied) = (world.shop, SendId(Uuid::nil()), Vec::new());
+    let filter = PairFilter::default();
+    call!(denied, "overview", Overviews::new(world.store.clone()).of_app(caller, app));
+    call!(denied, "page of sends", recent::page(operations, caller, app, (None, None), 1, |_| true));
+    call!(denied, "find send", recent::find(operations, caller, app, send));
+    call!(denied, "page of pairs", recent::pairs(operations, caller, (app, send), filter, None, 1));
+    call!(denied, "send of id", recent::send_of(operations, caller, app, Uuid::nil()));
+    call!(denied, "list people", people::list(operations, caller, app, None, 1));
+    call!(denied, "find person", people::find(operations, caller, app, "ada"));
+    call!(denied, "page of parked", parked::page(operations, caller, app, None, 1, |_| true));
     denied
 }
 
@@ -181,7 +205,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 58);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 66);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -195,4 +219,42 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;
     assert!(matches!(taken, Err(OperationError::Conflict(Conflict::NameTaken))));
+}
+
+#[tokio::test]
+async fn operators_are_managed_by_administrators_of_all_apps_only() {
+    let world = world().await;
+    let everywhere = |role| Caller::operator(7, vec![Grant { role, app: None }]);
+    let refused = [world.operator(Role::Admin), everywhere(Role::Operator), world.backend()];
+    for caller in &refused {
+        let mut denied = Vec::new();
+        let operations = &world.operations;
+        call!(denied, "create", operators::create(operations, caller, "eve@example.com", None, Role::Admin));
+        call!(denied, "link", operators::link(operations, caller, "eve@example.com", true));
+        call!(denied, "list", operators::list(operations, caller));
+        call!(denied, "disable", operators::disable(operations, caller, "eve@example.com", true));
+        call!(denied, "enable", operators::disable(operations, caller, "eve@example.com", false));
+        assert_eq!(denied.len(), 5, "{denied:?}");
+    }
+    let admin = everywhere(Role::Admin);
+    let create = |email| operators::create(&world.operations, &admin, email, Some(world.shop), Role::Support);
+    create("Ada@Example.com").await.unwrap();
+    assert!(matches!(create("ada@example.com").await, Err(OperationError::Conflict(Conflict::NameTaken))));
+    assert!(matches!(create("ada").await, Err(OperationError::Invalid(_))));
+    operators::disable(&world.operations, &admin, "ada@example.com", true).await.unwrap();
+    let link = operators::link(&world.operations, &admin, "ada@example.com", true).await;
+    assert!(
+        matches!(link, Err(OperationError::NotFound(Object::Operator))),
+        "a disabled operator gets no link"
+    );
+    operators::disable(&world.operations, &admin, "ada@example.com", false).await.unwrap();
+    operators::link(&world.operations, &admin, "ada@example.com", true).await.unwrap();
+    let listed = operators::list(&world.operations, &admin).await.unwrap();
+    assert_eq!((listed.len(), &listed[0].grants), (1, &vec![(Some(world.shop), Role::Support)]));
+    let filter = AuditFilter { scope: AuditScope::Installation, actor_kind: None, since: None };
+    let rows = world.store.database().list_audit(filter, 100).await.unwrap();
+    let actions: Vec<_> = rows.into_iter().map(|row| row.action).collect();
+    for action in ["operator.create", "operator.disable", "operator.enable", "operator.link"] {
+        assert!(actions.iter().any(|known| known == action), "{actions:?}");
+    }
 }

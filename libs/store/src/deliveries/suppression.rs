@@ -8,6 +8,7 @@
 
 mod lift;
 mod list;
+mod of_targets;
 
 use std::collections::HashSet;
 
@@ -22,6 +23,7 @@ use crate::{Deliveries, Error};
 
 pub use lift::{LiftedSuppression, RestoreResult};
 pub use list::{Suppression, SuppressionFilter};
+pub use of_targets::SuppressedTarget;
 
 pub(crate) struct DeadTarget<'a> {
     pub(crate) app: AppId,

@@ -220,6 +220,6 @@ pub(super) fn planned_statuses() -> Json<BTreeMap<Reason, Status>> {
     Json(statuses.filter(|(_, status)| *status != Status::Skipped).collect())
 }
 
-pub(super) fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
+pub(crate) fn parse<T: std::str::FromStr<Err: std::fmt::Display>>(text: &str) -> Result<T, Error> {
     text.parse().map_err(|error| Error::Unreadable(format!("{error}")))
 }

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use credentials::secrets::{constant_time_eq, sha256};
-use domain::{Action, AppId, Channel};
+use domain::{Action, AppId, Channel, Role};
 use email::smtp::Smtp;
 use mobile_push::apns::Apns;
 use mobile_push::fcm::Fcm;
 use operations::apps::creation::{self, PublicAccess};
-use operations::{MasterKeySource, Operations};
+use operations::{Conflict, MasterKeySource, OperationError, Operations, operators};
 use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -28,6 +28,8 @@ use crate::private_file;
 use crate::provider::kinds;
 
 const NAME: &str = "demo";
+/// Email of the operator of the demo.
+const OPERATOR: &str = "admin@tidings.example";
 const PRIORITY: i32 = 100;
 /// A `tidings up` on another data directory with the same database may still use the previous API secret.
 const GRACE: Duration = Duration::from_secs(24 * 3600);
@@ -58,6 +60,20 @@ pub(crate) async fn credentials(context: &Context, file: &Path) -> anyhow::Resul
     let credentials = Credentials { app_id, api_key, api_secret };
     private_file::write(file, &serde_json::to_string_pretty(&credentials)?)?;
     Ok(credentials)
+}
+
+/// Returns a link that signs an administrator of the demo in to the console, once.
+pub(crate) async fn console_link(context: &Context) -> anyhow::Result<String> {
+    let master_key = MasterKeySource::Loaded(context.master_key.clone());
+    let operations =
+        Operations::new(context.store.clone(), master_key, context.config.outbound.allow_private);
+    let caller = caller();
+    match operators::create(&operations, &caller, OPERATOR, None, Role::Admin).await {
+        Ok(_) | Err(OperationError::Conflict(Conflict::NameTaken)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let code = operators::link(&operations, &caller, OPERATOR, true).await?;
+    Ok(console::welcome_link(&console::console_url(&context.config), &code))
 }
 
 fn read(file: &Path) -> anyhow::Result<Option<Credentials>> {

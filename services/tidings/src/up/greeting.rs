@@ -5,7 +5,7 @@ use crate::dev_file::DevFile;
 
 /// Text that `tidings up` prints when it is ready. Each address answers a browser with a page.
 pub(super) fn text(dev: &DevFile, data_directory: &Path) -> String {
-    let DevFile { api, shop, metrics, outbox, api_key, api_secret, header_prefix: prefix, .. } = dev;
+    let DevFile { api, shop, console, metrics, outbox, api_key, api_secret, header_prefix: prefix, .. } = dev;
     let metrics = metrics.trim_end_matches("/metrics");
     let commands = commands(data_directory);
     let steps = steps(&Steps { api, outbox, api_key, api_secret, prefix, commands: &commands });
@@ -17,6 +17,7 @@ Tidings is running.
   Guide          {api}/guide
   API reference  {api}/docs
   Demo shop      {shop}   a page with an inbox; open it in two windows
+  Console        {console}   what became of every send; the link signs you in, once
   Outbox         {outbox}   every email, SMS and push, as it looks
   Metrics        {metrics}
 {steps}

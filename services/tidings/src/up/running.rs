@@ -54,6 +54,7 @@ impl RunningServices {
         context.serve("mobile push", mobile_push::run);
         context.serve("sms", sms::run);
         context.serve("webhooks", webhooks::run);
+        context.serve("console", console::run);
         let api = SocketAddr::from((Ipv4Addr::LOCALHOST, context.config.gateway.listen.port()));
         ready(&context, api).await?;
         let api = format!("http://{api}");
@@ -71,6 +72,7 @@ impl RunningServices {
         let dev = DevFile {
             api,
             shop: shop.url(),
+            console: demo::console_link(&context).await?,
             metrics: format!("http://127.0.0.1:{}/metrics", metrics.port()),
             outbox: stand_ins.outbox_url(),
             push_service: stand_ins.push_service_url(),

@@ -48,8 +48,8 @@ async fn the_database_accepts_exactly_the_statuses_of_the_domain() {
     }
 }
 
-/// Unique keys without the app: names of the whole installation, streams, and rows whose id is unique by itself.
-const WITHOUT_APP: [&str; 14] = [
+/// Unique keys without the app: names and operators of the whole installation, streams, and rows whose id is unique by itself.
+const WITHOUT_APP: [&str; 20] = [
     "app (api_key)",
     "app (id)",
     "app (name)",
@@ -61,6 +61,12 @@ const WITHOUT_APP: [&str; 14] = [
     "installation (singleton)",
     "log_mark (stream)",
     "message_failure (stream, seq)",
+    "operator (email)",
+    "operator (id)",
+    "operator_code (digest)",
+    "operator_grant (id)",
+    "operator_grant (operator_id, COALESCE(app_id, (0)::bigint))",
+    "operator_session (digest)",
     "parked (id)",
     "stream_identity (name)",
     "timer (id)",

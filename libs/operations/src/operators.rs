@@ -1,0 +1,373 @@
+//! Operators: who may sign in to the console, how they do so, and their sessions.
+
+mod rate;
+
+use fairness::peer::Peer;
+use std::sync::Arc;
+use std::time::Duration;
+
+use credentials::password;
+use credentials::secrets::{random_token, sha256};
+use domain::{Action, Actor, AppId, Problem, Role};
+use secrecy::{ExposeSecret, SecretString};
+use store::Store;
+use store::control::operator::{CodePurpose, Operator};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use crate::operators::rate::Tries;
+use crate::waiting::database;
+use crate::{Caller, Conflict, Grant, Object, OperationError, Operations, Permission};
+
+/// Bytes of the tokens of sessions and of one-time codes.
+const TOKEN_BYTES: usize = 32;
+/// Time for which a one-time code is valid.
+pub const CODE_LIFETIME: Duration = Duration::from_secs(3600);
+/// Maximum lifetime of a session.
+pub const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 86_400);
+/// A session that is not used for this time ends.
+pub const SESSION_IDLE: Duration = Duration::from_secs(12 * 3600);
+/// A session in use is noted once in this time.
+const NOTED_EACH: Duration = Duration::from_secs(60);
+/// Maximum number of passwords that are hashed at the same time. Each takes 19 MiB.
+const HASHED_AT_ONCE: usize = 2;
+/// Maximum number of sign-ins per minute for an account, and from an address.
+const TRIES: (u32, u32) = (5, 20);
+/// Minimum and maximum number of characters of a password.
+pub const PASSWORD_LENGTH: (usize, usize) = (12, 128);
+const LONGEST_EMAIL: usize = 254;
+
+/// An operator who signed in.
+#[derive(Clone, Debug)]
+pub struct SignedIn {
+    pub caller: Caller,
+    pub email: String,
+    pub grants: Vec<Grant>,
+}
+
+/// Reason why a sign-in fails. The texts do not reveal whether the account exists.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    #[error("Email or password is wrong.")]
+    Wrong,
+    #[error("Too many tries. Wait a minute, then try again.")]
+    TooMany,
+    #[error("This link has been used or has expired.")]
+    SpentCode,
+    #[error("{}", domain::problem::joined(.0))]
+    Invalid(Vec<Problem>),
+    #[error(transparent)]
+    Failed(#[from] OperationError),
+}
+
+/// Use cases of signing in, and what they share.
+#[derive(Clone)]
+pub struct SignIns {
+    store: Store,
+    hashing: Arc<Semaphore>,
+    by_account: Arc<Tries<String>>,
+    by_address: Arc<Tries<Peer>>,
+    /// Hash that is verified if an account does not exist, so that the answer takes as long.
+    decoy: Arc<str>,
+}
+
+impl SignIns {
+    /// # Errors
+    /// Returns an error if the operating system gives no random numbers.
+    pub fn new(store: Store) -> Result<SignIns, OperationError> {
+        Ok(SignIns {
+            store,
+            hashing: Arc::new(Semaphore::new(HASHED_AT_ONCE)),
+            by_account: Arc::new(Tries::new(TRIES.0)),
+            by_address: Arc::new(Tries::new(TRIES.1)),
+            decoy: password::hash(&random_token("", TOKEN_BYTES)?)?.into(),
+        })
+    }
+
+    /// Creates a code with which the first operator is created. Returns None if there already is one.
+    pub async fn first_code(&self) -> Result<Option<String>, OperationError> {
+        if database(self.store.control().has_operators()).await? {
+            return Ok(None);
+        }
+        put_code(&self.store, None, false, None).await.map(Some)
+    }
+
+    /// Returns what a code is for, or None if it is not valid.
+    pub async fn purpose(&self, code: &str) -> Result<Option<CodePurpose>, OperationError> {
+        database(self.store.control().operator_code(&sha256(code.as_bytes()))).await
+    }
+
+    /// Uses a code up. Returns the token of a new session.
+    pub async fn redeem(
+        &self,
+        code: &str,
+        email: Option<&str>,
+        new_password: Option<&SecretString>,
+        address: Peer,
+    ) -> Result<String, SignInError> {
+        self.count_address(address)?;
+        let purpose = self.purpose(code).await?.ok_or(SignInError::SpentCode)?;
+        let email = email.map(normal);
+        let owner = purpose.email.as_deref().or(email.as_deref());
+        let owner = owner.filter(|email| is_email(email)).ok_or_else(bad_email)?;
+        let hash = match new_password {
+            Some(password) => {
+                check_password(password.expose_secret(), owner)?;
+                Some(self.hash(password.clone()).await?)
+            }
+            None if purpose.signs_in => None,
+            None => return Err(SignInError::Invalid(vec![no_password()])),
+        };
+        let digest = sha256(code.as_bytes());
+        let token = random_token("", TOKEN_BYTES).map_err(OperationError::from)?;
+        let used = database(self.store.control().use_operator_code(&digest)).await?;
+        let used = used.ok_or(SignInError::SpentCode)?;
+        let session = sha256(token.as_bytes());
+        let signing_in = used.sign_in(email.as_deref(), hash.as_deref(), &session, SESSION_LIFETIME);
+        database(signing_in).await?.ok_or(SignInError::SpentCode)?;
+        Ok(token)
+    }
+
+    /// Verifies a password. Returns the token of a new session.
+    pub async fn sign_in(
+        &self,
+        email: &str,
+        password: SecretString,
+        address: Peer,
+    ) -> Result<String, SignInError> {
+        self.count_address(address)?;
+        let email = normal(email);
+        if email.len() > LONGEST_EMAIL || password.expose_secret().chars().count() > PASSWORD_LENGTH.1 {
+            return Err(SignInError::Wrong);
+        }
+        if !self.by_account.admit(&email) {
+            return Err(SignInError::TooMany);
+        }
+        let known = database(self.store.control().operator_password(&email)).await?;
+        let stored = known.as_ref().map_or(&*self.decoy, |(_, stored)| stored.as_str()).to_owned();
+        let is_correct = self.blocking(move || password::verify(password.expose_secret(), &stored)).await?;
+        let operator = known.filter(|_| is_correct).map(|(operator, _)| operator);
+        let operator = operator.ok_or(SignInError::Wrong)?;
+        let token = random_token("", TOKEN_BYTES).map_err(OperationError::from)?;
+        let session = sha256(token.as_bytes());
+        database(self.store.control().open_operator_session(operator, &session, SESSION_LIFETIME)).await?;
+        Ok(token)
+    }
+
+    /// Returns the operator of a session, or None if it has ended.
+    pub async fn of_session(&self, token: &str) -> Result<Option<SignedIn>, OperationError> {
+        let digest = sha256(token.as_bytes());
+        let session = self.store.control().operator_of_session(&digest, SESSION_IDLE, NOTED_EACH);
+        Ok(database(session).await?.map(SignedIn::from))
+    }
+
+    /// Returns the operator whom a trusted proxy names by email, or None if the operator does not exist or is disabled.
+    pub async fn of_proxy(&self, email: &str) -> Result<Option<SignedIn>, OperationError> {
+        let found = database(self.store.control().find_operator(&normal(email))).await?;
+        Ok(found.filter(|operator| !operator.disabled).map(SignedIn::from))
+    }
+
+    pub async fn sign_out(&self, token: &str) -> Result<(), OperationError> {
+        database(self.store.control().end_operator_session(&sha256(token.as_bytes()))).await
+    }
+
+    fn count_address(&self, address: Peer) -> Result<(), SignInError> {
+        if self.by_address.admit(&address) { Ok(()) } else { Err(SignInError::TooMany) }
+    }
+
+    async fn hash(&self, password: SecretString) -> Result<String, SignInError> {
+        let hashed = self.blocking(move || password::hash(password.expose_secret())).await?;
+        Ok(hashed.map_err(OperationError::from)?)
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, OperationError> {
+        let _slot = self.hashing.acquire().await.map_err(OperationError::defect)?;
+        spawn_blocking(work).await.map_err(OperationError::defect)
+    }
+}
+
+impl From<Operator> for SignedIn {
+    fn from(operator: Operator) -> SignedIn {
+        let grants: Vec<Grant> = operator.grants.iter().map(|&(app, role)| Grant { role, app }).collect();
+        let caller = Caller::operator(operator.id, grants.clone());
+        SignedIn { caller, email: operator.email, grants }
+    }
+}
+
+/// Creates an operator with a role in one app or, if `app` is None, in all. Returns a code with which the operator signs in and
+/// chooses a password.
+///
+/// # Errors
+/// Returns [`Conflict::NameTaken`] if there is an operator with this email.
+pub async fn create(
+    operations: &Operations,
+    caller: &Caller,
+    email: &str,
+    app: Option<AppId>,
+    role: Role,
+) -> Result<String, OperationError> {
+    let actor = caller.authorize(Action::OperatorCreate, None)?;
+    let email = normal(email);
+    if !is_email(&email) {
+        return Err(OperationError::Invalid(vec![email_problem()]));
+    }
+    let created = operations.store.control().create_operator(&email, (app, role), actor).await?;
+    let operator = created.ok_or(OperationError::Conflict(Conflict::NameTaken))?;
+    put_code(&operations.store, Some(operator), false, None).await
+}
+
+/// Returns a code with which an operator signs in, in place of earlier codes. Unless `signs_in` is true, the operator has to choose a new
+/// password.
+///
+/// # Errors
+/// Returns [`Object::Operator`] if there is no such operator, or if it is disabled.
+pub async fn link(
+    operations: &Operations,
+    caller: &Caller,
+    email: &str,
+    signs_in: bool,
+) -> Result<String, OperationError> {
+    let actor = caller.authorize(Action::OperatorLink, None)?;
+    let found = operations.store.control().find_operator(&normal(email)).await?;
+    let operator = found.filter(|operator| !operator.disabled);
+    let operator = operator.ok_or(OperationError::NotFound(Object::Operator))?;
+    put_code(&operations.store, Some(operator.id), signs_in, Some(actor)).await
+}
+
+/// Lists all operators.
+pub async fn list(operations: &Operations, caller: &Caller) -> Result<Vec<Operator>, OperationError> {
+    caller.may(Permission::ManageOperators, None)?;
+    Ok(operations.store.control().list_operators().await?)
+}
+
+/// Disables an operator, whose sessions end, or enables one again.
+///
+/// # Errors
+/// Returns [`Object::Operator`] if there is no such operator.
+pub async fn disable(
+    operations: &Operations,
+    caller: &Caller,
+    email: &str,
+    disabled: bool,
+) -> Result<(), OperationError> {
+    let action = if disabled { Action::OperatorDisable } else { Action::OperatorEnable };
+    let actor = caller.authorize(action, None)?;
+    let is_known = operations.store.control().disable_operator(&normal(email), disabled, actor).await?;
+    if is_known { Ok(()) } else { Err(OperationError::NotFound(Object::Operator)) }
+}
+
+async fn put_code(
+    store: &Store,
+    operator: Option<i64>,
+    signs_in: bool,
+    actor: Option<&Actor>,
+) -> Result<String, OperationError> {
+    let code = random_token("", TOKEN_BYTES)?;
+    let digest = sha256(code.as_bytes());
+    database(store.control().put_operator_code(&digest, operator, (signs_in, CODE_LIFETIME), actor)).await?;
+    Ok(code)
+}
+
+fn normal(email: &str) -> String {
+    email.trim().to_lowercase()
+}
+
+fn is_email(email: &str) -> bool {
+    let parts = email.split_once('@');
+    let is_split = parts.is_some_and(|(local, domain)| !local.is_empty() && !domain.is_empty());
+    is_split && email.len() <= LONGEST_EMAIL && !email.chars().any(|c| c.is_whitespace() || c.is_control())
+}
+
+fn email_problem() -> Problem {
+    Problem::new("email", "invalid_email", "email must be an email address, such as ada@example.com")
+}
+
+fn bad_email() -> SignInError {
+    SignInError::Invalid(vec![email_problem()])
+}
+
+fn no_password() -> Problem {
+    let (least, most) = PASSWORD_LENGTH;
+    let message = format!("The password must have {least} to {most} characters.");
+    Problem::new("password", "invalid_password", message)
+}
+
+fn check_password(password: &str, email: &str) -> Result<(), SignInError> {
+    let (least, most) = PASSWORD_LENGTH;
+    let lower = password.to_lowercase();
+    let problem = if !(least..=most).contains(&password.chars().count()) {
+        no_password()
+    } else if email.split('@').any(|part| part.len() > 2 && lower.contains(part)) {
+        let message = "The password must not contain a part of the email address.";
+        Problem::new("password", "password_contains_email", message)
+    } else if is_simple(&lower) {
+        let message = "The password is easy to guess: use a few unrelated words.";
+        Problem::new("password", "common_password", message)
+    } else {
+        return Ok(());
+    };
+    Err(SignInError::Invalid(vec![problem]))
+}
+
+/// Returns true for passwords that consist of few characters, or of a row of the keyboard, the alphabet or digits. Common passwords of at
+/// least 12 characters are mostly of this kind, or repeat a common word.
+fn is_simple(password: &str) -> bool {
+    const ROWS: [&str; 5] =
+        ["abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "asdfghjkl", "zxcvbnm"];
+    const WORDS: [&str; 10] = [
+        "password", "passwort", "tidings", "letmein", "welcome", "admin", "iloveyou", "monkey", "dragon",
+        "secret",
+    ];
+    let letters: Vec<char> = password.chars().collect();
+    let distinct = letters.iter().collect::<std::collections::BTreeSet<_>>().len();
+    let steps = letters.windows(2).filter(|pair| {
+        let pair: String = pair.iter().collect();
+        ROWS.iter().any(|row| row.contains(&pair))
+    });
+    let mut rest = password.to_owned();
+    for word in WORDS {
+        rest = rest.replace(word, "");
+    }
+    distinct < 6
+        || steps.count() * 3 >= letters.len() * 2
+        || rest.chars().filter(|c| c.is_alphabetic()).count() < 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_that_are_easy_to_guess_are_refused() {
+        for refused in [
+            "short",
+            "passwordpassword",
+            "password1234",
+            "qwertyuiop12",
+            "123456789012",
+            "aaaaaaaaaaaa",
+            "Admin2026!!!!",
+            "lovelace-is-my-name",
+            "the example.com key",
+        ] {
+            assert!(check_password(refused, "lovelace@example.com").is_err(), "{refused}");
+        }
+        for accepted in ["correct horse battery staple", "Tr0ub4dor&3-xyz", "vier alte Katzen am Fluss"] {
+            assert!(check_password(accepted, "lovelace@example.com").is_ok(), "{accepted}");
+        }
+        let longest = "ab cd ef gh ".repeat(11);
+        assert!(check_password(&longest, "lovelace@example.com").is_err());
+    }
+
+    #[test]
+    fn emails_are_compared_in_lower_case_and_must_have_both_parts() {
+        assert_eq!(normal(" Ada@Example.COM "), "ada@example.com");
+        assert!(is_email("ada@example.com"));
+        for refused in ["", "ada", "@example.com", "ada@", "ada @example.com", "ada@exam\nple.com"] {
+            assert!(!is_email(refused), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,73 @@
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+const WINDOW: Duration = Duration::from_secs(60);
+/// Maximum number of keys that are counted at the same time. Further keys are refused.
+const MOST_KEYS: usize = 10_000;
+
+/// Counts tries per key and minute.
+pub(super) struct Tries<K> {
+    most: u32,
+    counted: Mutex<HashMap<K, Counted>>,
+}
+
+struct Counted {
+    since: Instant,
+    tries: u32,
+}
+
+impl<K: Clone + Eq + Hash> Tries<K> {
+    pub(super) fn new(most: u32) -> Tries<K> {
+        Tries { most, counted: Mutex::default() }
+    }
+
+    /// Returns false if the key has used up its tries of this minute.
+    pub(super) fn admit(&self, key: &K) -> bool {
+        self.admit_at(key, Instant::now())
+    }
+
+    fn admit_at(&self, key: &K, now: Instant) -> bool {
+        let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_current = |known: &Counted| now.saturating_duration_since(known.since) < WINDOW;
+        if let Some(known) = counted.get_mut(key).filter(|known| is_current(known)) {
+            known.tries = known.tries.saturating_add(1);
+            return known.tries <= self.most;
+        }
+        if counted.len() >= MOST_KEYS {
+            counted.retain(|_, known| is_current(known));
+        }
+        let has_room = counted.len() < MOST_KEYS;
+        if has_room {
+            counted.insert(key.clone(), Counted { since: now, tries: 1 });
+        }
+        has_room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_has_its_tries_in_each_minute() {
+        let tries = Tries::new(2);
+        let began = Instant::now();
+        let admitted = |key, seconds| tries.admit_at(&key, began + Duration::from_secs(seconds));
+        assert_eq!([admitted("ada", 0), admitted("ada", 1), admitted("ada", 59)], [true, true, false]);
+        assert!(admitted("bob", 59), "another key has its own tries");
+        assert!(admitted("ada", 60), "a new minute");
+    }
+
+    #[test]
+    fn the_number_of_keys_is_bounded() {
+        let tries = Tries::new(2);
+        let began = Instant::now();
+        for key in 0..MOST_KEYS {
+            assert!(tries.admit_at(&key, began));
+        }
+        assert!(!tries.admit_at(&MOST_KEYS, began));
+        assert!(tries.admit_at(&MOST_KEYS, began + WINDOW), "the keys of the last minute make room");
+    }
+}

@@ -1,0 +1,127 @@
+//! People, with their targets masked, for operators who help them.
+
+use domain::target::masked;
+use domain::{AppId, Channel, Timestamp, UserNumber, profile};
+use store::directory::device::Device;
+use store::directory::preference::CategoryPreference;
+use store::directory::topic::subscription::SubscribedTopic;
+use store::directory::user::User;
+
+use crate::waiting::database;
+use crate::{Caller, Object, OperationError, Operations, Permission};
+
+/// Maximum number of topics of a person that are shown.
+const MOST_TOPICS: i64 = 50;
+
+/// A person in a list, with masked targets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskedPerson {
+    pub number: UserNumber,
+    pub identifier: String,
+    pub created_at: Timestamp,
+    pub targets: Vec<(Channel, String)>,
+    /// Names of the profile's other attributes.
+    pub attributes: Vec<String>,
+}
+
+/// A target and whether Tidings calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonTarget {
+    pub channel: Channel,
+    /// Masked.
+    pub target: String,
+    /// Provider's code and time of the suppression; None if the target is used.
+    pub suppressed: Option<(String, Timestamp)>,
+}
+
+#[derive(Debug)]
+pub struct PersonDetails {
+    pub person: MaskedPerson,
+    pub targets: Vec<PersonTarget>,
+    pub devices: Vec<Device>,
+    /// Categories for which the person made a choice.
+    pub preferences: Vec<CategoryPreference>,
+    pub topics: Vec<SubscribedTopic>,
+    /// Numbers of items in the inbox: all, unread.
+    pub inbox: (i64, i64),
+}
+
+impl From<User> for MaskedPerson {
+    fn from(user: User) -> MaskedPerson {
+        let targets = targets(&user).into_iter().map(|(channel, target)| (channel, masked(&target)));
+        let targets = targets.collect();
+        let is_target = |name: &str| ["email", "phone", "phoneNumber", "fcm", "apns"].contains(&name);
+        let attributes =
+            user.profile.keys().map(ToString::to_string).filter(|name| !is_target(name)).collect();
+        MaskedPerson {
+            number: user.number,
+            identifier: user.identifier,
+            created_at: user.created_at,
+            targets,
+            attributes,
+        }
+    }
+}
+
+fn targets(user: &User) -> Vec<(Channel, String)> {
+    let email = profile::email(&user.identifier, &user.profile).ok();
+    let email = email.map(|email| (Channel::Email, email.address.to_string()));
+    let phone = profile::phone(&user.profile).ok().map(|phone| (Channel::Sms, phone.to_string()));
+    let tokens = profile::push_targets(&user.profile).map(|token| (Channel::MobilePush, token));
+    email.into_iter().chain(phone).chain(tokens).collect()
+}
+
+/// Lists at most `limit` people who were created after the person `after`. The boolean is true if further people follow.
+pub async fn list(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    after: Option<UserNumber>,
+    limit: usize,
+) -> Result<(Vec<MaskedPerson>, bool), OperationError> {
+    caller.may(Permission::View, app)?;
+    let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let mut users = database(operations.store.directory().list_users(app, after, wanted)).await?;
+    let has_more = users.len() > limit;
+    users.truncate(limit);
+    Ok((users.into_iter().map(MaskedPerson::from).collect(), has_more))
+}
+
+/// Finds a person by identifier.
+///
+/// # Errors
+/// Returns [`Object::User`] if there is no such person.
+pub async fn find(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<PersonDetails, OperationError> {
+    caller.may(Permission::View, app)?;
+    let store = &operations.store;
+    let user = database(store.directory().find_user(app, identifier)).await?;
+    let user = user.ok_or(OperationError::NotFound(Object::User))?;
+    let all = targets(&user);
+    let suppressed = database(store.deliveries().suppressions_of(app, &all)).await?;
+    let targets = all.into_iter().map(|(channel, target)| PersonTarget {
+        channel,
+        suppressed: suppressed
+            .iter()
+            .find(|dead| dead.channel == channel && dead.target == target)
+            .map(|dead| (dead.code.clone(), dead.at)),
+        target: masked(&target),
+    });
+    let targets = targets.collect();
+    let topics = store.directory().list_topics_of_user(app, identifier, None, MOST_TOPICS);
+    let topics = database(topics).await?.unwrap_or_default();
+    let counts = database(store.inbox().inbox_owner(app, identifier)).await?;
+    let counts = counts.map(|owner| owner.counts).unwrap_or_default();
+    Ok(PersonDetails {
+        devices: database(store.directory().list_devices(app, user.number)).await?,
+        preferences: database(store.directory().list_preferences(app, identifier)).await?,
+        topics,
+        inbox: (counts.total, counts.unread),
+        targets,
+        person: user.into(),
+    })
+}

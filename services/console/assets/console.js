@@ -1,0 +1,105 @@
+// Pages work without this script. It shows times in local time, keeps lists fresh, and adds shortcuts and copy buttons.
+(() => {
+  'use strict';
+  const units = [[60, 'second'], [60, 'minute'], [24, 'hour'], [7, 'day']];
+  const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
+  const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
+  const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
+
+  const spoken = (at) => {
+    let age = (at - Date.now()) / 1000;
+    // A clock that runs behind the server's must not show the past as the future.
+    if (age > 0 && age < 60) age = 0;
+    for (const [size, unit] of units) {
+      if (Math.abs(age) < size) return relative.format(Math.round(age), unit);
+      age /= size;
+    }
+    return short.format(at);
+  };
+
+  const showTimes = (root) => {
+    for (const time of root.querySelectorAll('time[datetime]')) {
+      const at = new Date(time.dateTime);
+      if (Number.isNaN(at.getTime())) continue;
+      time.title = `${full.format(at)} · ${time.dateTime}`;
+      time.textContent = spoken(at);
+    }
+  };
+
+  const addCopies = (root) => {
+    for (const text of root.querySelectorAll('[data-copy]')) {
+      const button = document.createElement('button');
+      button.type = 'button';
+      button.className = 'copy';
+      button.textContent = 'Copy';
+      button.addEventListener('click', async () => {
+        if (navigator.clipboard) {
+          await navigator.clipboard.writeText(text.textContent);
+        } else {
+          getSelection().selectAllChildren(text);
+          document.execCommand('copy');
+        }
+        button.textContent = 'Copied';
+        setTimeout(() => { button.textContent = 'Copy'; }, 1500);
+      });
+      text.after(button);
+    }
+  };
+
+  // A list that is being read or used stands still.
+  const isBusy = (live) => document.hidden || live.matches(':hover') || live.contains(document.activeElement)
+    || scrollY > 40 || document.querySelector('details[open], dialog[open]') !== null
+    || !getSelection().isCollapsed;
+
+  const refresh = async (live) => {
+    if (isBusy(live)) return;
+    const answer = await fetch(location.href, { headers: { 'X-Part': 'live' }, redirect: 'error' });
+    if (!answer.ok) return;
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    const fresh = page.getElementById('live');
+    if (!fresh || isBusy(live)) return;
+    showTimes(fresh);
+    live.replaceChildren(...fresh.childNodes);
+  };
+
+  const live = document.getElementById('live');
+  const isFirstPage = !/[?&](before|after)=/.test(location.search);
+  if (live && isFirstPage) {
+    // While the server cannot be reached, the page keeps what it shows; the next try follows.
+    setInterval(() => refresh(live).catch(() => {}), Number(live.dataset.refresh) * 1000);
+  }
+
+  let prefix = false;
+  addEventListener('keydown', (event) => {
+    const field = event.target.closest('input, select, textarea');
+    if (event.metaKey || event.ctrlKey || event.altKey) return;
+    if (field) {
+      if (event.key === 'Escape') field.blur();
+      return;
+    }
+    if (event.key === 'Escape') {
+      for (const menu of document.querySelectorAll('details.menu[open]')) menu.open = false;
+    }
+    if (event.key === '/') {
+      const search = document.querySelector('[data-key="/"]');
+      if (search) { event.preventDefault(); search.focus(); }
+    }
+    if (prefix) {
+      const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
+      if (tab) tab.click();
+    }
+    prefix = event.key === 'g';
+  });
+
+  addEventListener('click', (event) => {
+    for (const menu of document.querySelectorAll('details.menu[open]')) {
+      if (!menu.contains(event.target)) menu.open = false;
+    }
+  });
+
+  showTimes(document);
+  addCopies(document);
+  const zone = document.querySelector('[data-zone]');
+  if (zone) zone.parentElement.firstChild.textContent = `Times are ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
+  setInterval(() => showTimes(document), 15000);
+})();

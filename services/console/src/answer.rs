@@ -1,0 +1,104 @@
+//! Answers to requests, and the refusals that are pages too.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use askama::Template;
+use domain::Role;
+use operations::{Object, OperationError};
+
+/// Reason why a request gets no page.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// The visitor has to sign in first.
+    SignIn,
+    /// There is no such page or object, or the operator may not know of it.
+    NotFound(&'static str),
+    /// The operator needs at least this role.
+    Denied(Option<Role>),
+    /// A form was sent from another site.
+    ForeignForm,
+    /// The trusted proxy names someone who is no operator.
+    NoOperator(String),
+    /// The page cannot be read now. Contains the cause, for the operator.
+    Failed(String),
+    /// A defect. Contains the cause, for the log only.
+    Defect(String),
+}
+
+pub(crate) type Answer = Result<HttpResponse, Refusal>;
+
+impl From<OperationError> for Refusal {
+    fn from(error: OperationError) -> Refusal {
+        match error {
+            OperationError::NotFound(object) => Refusal::NotFound(missing(object)),
+            OperationError::Denied(permission) => Refusal::Denied(permission.least_role()),
+            OperationError::Unavailable(error) => Refusal::Failed(format!("PostgreSQL: {error}")),
+            OperationError::Later { message, cause } => Refusal::Failed(format!("{message} ({cause})")),
+            error => Refusal::Defect(error.to_string()),
+        }
+    }
+}
+
+fn missing(object: Object) -> &'static str {
+    match object {
+        Object::App => "There is no such app, or you have no role in it.",
+        Object::User => "There is no such person in this app.",
+        Object::Request => {
+            "There is no such send in this app. A send that was just accepted appears once it is planned."
+        }
+        _ => "It does not exist, or was removed.",
+    }
+}
+
+/// Part of a page that was read, or the cause why it could not be.
+pub(crate) type Part<T> = Result<T, String>;
+
+/// Keeps a failure to read as part of the page. Refusals of the caller still refuse the whole page.
+pub(crate) fn part<T>(read: Result<T, OperationError>) -> Result<Part<T>, Refusal> {
+    match read {
+        Ok(read) => Ok(Ok(read)),
+        Err(error) => match Refusal::from(error) {
+            Refusal::Failed(cause) => {
+                tracing::warn!(cause, "cannot read a part of a page; showing the cause");
+                Ok(Err(cause))
+            }
+            Refusal::Defect(cause) => {
+                tracing::error!(cause, "a part of a page failed; showing a failure");
+                Ok(Err("an internal error; the console's log has the cause".to_owned()))
+            }
+            refusal => Err(refusal),
+        },
+    }
+}
+
+/// Renders a page. Pages are never stored, because they contain personal data.
+pub(crate) fn page(status: StatusCode, template: &impl Template) -> Answer {
+    let text = template.render().map_err(|error| Refusal::Defect(format!("template: {error}")))?;
+    let mut response = HttpResponse::build(status);
+    response.insert_header((CONTENT_TYPE, "text/html; charset=utf-8"));
+    response.insert_header((CACHE_CONTROL, "no-store"));
+    if status == StatusCode::TOO_MANY_REQUESTS {
+        response.insert_header((RETRY_AFTER, "60"));
+    }
+    Ok(response.body(text))
+}
+
+/// Leads the browser to another page.
+pub(crate) fn see_other(location: String) -> HttpResponse {
+    let mut response = HttpResponse::SeeOther();
+    response.insert_header((LOCATION, location)).insert_header((CACHE_CONTROL, "no-store")).finish()
+}
+
+/// Page for a refusal.
+#[derive(Template)]
+#[template(path = "refusal.html")]
+pub(crate) struct RefusalPage<'a> {
+    pub(crate) base: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) number: u16,
+    pub(crate) title: &'a str,
+    pub(crate) text: &'a str,
+    /// True if the same request may succeed later.
+    pub(crate) retry: bool,
+}

@@ -1,0 +1,9 @@
+//! The pages. Each module has the handlers of a page and the types that its template shows.
+
+pub(crate) mod find;
+pub(crate) mod overview;
+pub(crate) mod parked;
+pub(crate) mod people;
+pub(crate) mod sends;
+pub(crate) mod shell;
+pub(crate) mod sign_in;

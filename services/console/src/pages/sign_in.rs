@@ -1,0 +1,158 @@
+//! Signing in and out.
+
+use actix_web::HttpRequest;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{HeaderValue, SET_COOKIE};
+use askama::Template;
+use operations::operators::{PASSWORD_LENGTH, SignInError};
+use secrecy::SecretString;
+use web::peer;
+
+use crate::answer::{Answer, Refusal, page, see_other};
+use crate::console::Console;
+use crate::query::Pairs;
+use crate::session;
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    base: &'a str,
+    version: &'a str,
+    next: &'a str,
+    email: &'a str,
+    problem: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "welcome.html")]
+struct WelcomePage<'a> {
+    base: &'a str,
+    version: &'a str,
+    code: &'a str,
+    /// Operator of the link; None if it creates the first one.
+    owner: Option<&'a str>,
+    email: &'a str,
+    asks_password: bool,
+    least: usize,
+    problem: Option<String>,
+}
+
+pub(crate) fn ask(console: &Console, query: &Pairs) -> Answer {
+    let next = query.text("next").unwrap_or_default();
+    show(console, StatusCode::OK, next, "", None)
+}
+
+fn show(console: &Console, status: StatusCode, next: &str, email: &str, problem: Option<String>) -> Answer {
+    let (base, version) = (console.base.as_str(), console.files.version.as_str());
+    page(status, &SignInPage { base, version, next, email, problem })
+}
+
+pub(crate) async fn sign_in(console: &Console, request: &HttpRequest, form: &Pairs) -> Answer {
+    let email = form.text("email").unwrap_or_default();
+    let password = SecretString::from(form.raw("password").unwrap_or_default());
+    let next = form.text("next").unwrap_or_default();
+    let peer = peer::behind(&console.proxies, request.peer_addr(), request.headers());
+    match console.sign_ins.sign_in(email, password, peer).await {
+        Ok(token) => Ok(signed_in(console, request, &token, next)),
+        Err(error) => {
+            let (status, problem) = described(error)?;
+            show(console, status, next, email, Some(problem))
+        }
+    }
+}
+
+fn signed_in(console: &Console, request: &HttpRequest, token: &str, next: &str) -> actix_web::HttpResponse {
+    let mut response = see_other(local(&console.base, next));
+    if let Ok(cookie) = HeaderValue::from_str(&session::cookie(request.headers(), token)) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// Returns the path to which a browser goes after signing in: `next` if it is a path of the console.
+fn local(base: &str, next: &str) -> String {
+    let home = format!("{base}/");
+    let is_path = next.starts_with(&home) && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']);
+    let is_plain = next.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+    if is_path && is_plain { next.to_owned() } else { home }
+}
+
+/// Returns status and text for an operator; anything else is a refusal.
+fn described(error: SignInError) -> Result<(StatusCode, String), Refusal> {
+    let status = match error {
+        SignInError::Wrong | SignInError::SpentCode => StatusCode::FORBIDDEN,
+        SignInError::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        SignInError::Invalid(_) => StatusCode::BAD_REQUEST,
+        SignInError::Failed(error) => return Err(error.into()),
+    };
+    Ok((status, error.to_string()))
+}
+
+pub(crate) async fn welcome(console: &Console, query: &Pairs) -> Answer {
+    show_welcome(console, query, StatusCode::OK, None).await
+}
+
+async fn show_welcome(
+    console: &Console,
+    pairs: &Pairs,
+    status: StatusCode,
+    problem: Option<String>,
+) -> Answer {
+    const SPENT: &str = "This link has been used or has expired. `tidings operator link EMAIL` prints a new one; while there is no \
+         operator, restart the console.";
+    let code = pairs.text("code").unwrap_or_default();
+    let purpose = console.sign_ins.purpose(code).await?.ok_or(Refusal::NotFound(SPENT))?;
+    page(
+        status,
+        &WelcomePage {
+            base: &console.base,
+            version: &console.files.version,
+            code,
+            owner: purpose.email.as_deref(),
+            email: pairs.text("email").unwrap_or_default(),
+            asks_password: !purpose.signs_in,
+            least: PASSWORD_LENGTH.0,
+            problem,
+        },
+    )
+}
+
+pub(crate) async fn redeem(console: &Console, request: &HttpRequest, form: &Pairs) -> Answer {
+    let code = form.text("code").unwrap_or_default();
+    let password = form.raw("password").filter(|password| !password.is_empty()).map(SecretString::from);
+    let peer = peer::behind(&console.proxies, request.peer_addr(), request.headers());
+    match console.sign_ins.redeem(code, form.text("email"), password.as_ref(), peer).await {
+        Ok(token) => Ok(signed_in(console, request, &token, "")),
+        Err(error) => {
+            let (status, problem) = described(error)?;
+            show_welcome(console, form, status, Some(problem)).await
+        }
+    }
+}
+
+pub(crate) async fn sign_out(console: &Console, request: &HttpRequest) -> Answer {
+    if let Some(token) = session::token(request) {
+        console.sign_ins.sign_out(&token).await?;
+    }
+    let mut response = see_other(format!("{}/sign-in", console.base));
+    if let Ok(cookie) = HeaderValue::from_str(&session::no_cookie(request.headers())) {
+        response.headers_mut().insert(SET_COOKIE, cookie);
+    }
+    Ok(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::local;
+
+    #[test]
+    fn signing_in_leads_to_pages_of_the_console_only() {
+        assert_eq!(local("", "/apps/shop?q=a%20b"), "/apps/shop?q=a%20b");
+        assert_eq!(local("/console", "/console/apps"), "/console/apps");
+        for elsewhere in ["", "//evil.example.com", "https://evil.example.com", "/\\evil", "/a\r\nb: c", "/ü"]
+        {
+            assert_eq!(local("", elsewhere), "/", "{elsewhere}");
+        }
+        assert_eq!(local("/console", "/apps"), "/console/");
+    }
+}

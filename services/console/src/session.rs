@@ -1,0 +1,151 @@
+//! Who asks: the session in the cookie, or the operator whom a trusted proxy names.
+
+use std::net::IpAddr;
+
+use actix_web::HttpRequest;
+use actix_web::http::Method;
+use actix_web::http::header::{COOKIE, HOST, HeaderMap, ORIGIN};
+use operations::operators::{SESSION_LIFETIME, SignedIn};
+
+use crate::answer::Refusal;
+use crate::console::Console;
+
+const SECURE: &str = "__Host-tidings";
+/// Name of the cookie on http, which browsers allow for this machine only.
+const PLAIN: &str = "tidings-console";
+
+/// Returns the operator who asks.
+pub(crate) async fn operator(console: &Console, request: &HttpRequest) -> Result<SignedIn, Refusal> {
+    if let Some(email) = console.named_by_proxy(request) {
+        let found = console.sign_ins.of_proxy(&email).await?;
+        return found.ok_or(Refusal::NoOperator(email));
+    }
+    let token = token(request).ok_or(Refusal::SignIn)?;
+    console.sign_ins.of_session(&token).await?.ok_or(Refusal::SignIn)
+}
+
+/// Returns the token in the cookie.
+pub(crate) fn token(request: &HttpRequest) -> Option<String> {
+    let name = cookie_name(request.headers());
+    let cookies = request.headers().get_all(COOKIE).filter_map(|header| header.to_str().ok());
+    let mut pairs =
+        cookies.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+}
+
+/// Returns the value of `Set-Cookie` for a new session.
+pub(crate) fn cookie(headers: &HeaderMap, token: &str) -> String {
+    set_cookie(headers, token, SESSION_LIFETIME.as_secs())
+}
+
+/// Returns the value of `Set-Cookie` that ends a session.
+pub(crate) fn no_cookie(headers: &HeaderMap) -> String {
+    set_cookie(headers, "", 0)
+}
+
+fn set_cookie(headers: &HeaderMap, token: &str, seconds: u64) -> String {
+    let secure = if is_on_this_machine(headers) { "" } else { "; Secure" };
+    let name = cookie_name(headers);
+    format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}")
+}
+
+fn cookie_name(headers: &HeaderMap) -> &'static str {
+    if is_on_this_machine(headers) { PLAIN } else { SECURE }
+}
+
+/// Returns true if the browser reaches the console by a name of its own machine.
+fn is_on_this_machine(headers: &HeaderMap) -> bool {
+    let host = host(headers);
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|b| b.is_ascii_digit()));
+    let name = name.map_or(host, |(name, _)| name);
+    let name = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// Refuses forms that another site sent. Browsers name the site in `Sec-Fetch-Site`; older ones name its origin.
+pub(crate) fn check_site(request: &HttpRequest, public_origin: Option<&str>) -> Result<(), Refusal> {
+    if [Method::GET, Method::HEAD].contains(request.method()) {
+        return Ok(());
+    }
+    let headers = request.headers();
+    let is_own = match headers.get("sec-fetch-site") {
+        Some(site) => site == "same-origin",
+        None => headers.get(ORIGIN).and_then(|origin| origin.to_str().ok()).is_some_and(|origin| {
+            let scheme = if is_on_this_machine(headers) { "http" } else { "https" };
+            let own = format!("{scheme}://{}", host(headers));
+            origin == public_origin.unwrap_or(&own)
+        }),
+    };
+    if is_own { Ok(()) } else { Err(Refusal::ForeignForm) }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    #[test]
+    fn cookies_are_secure_unless_the_console_runs_on_this_machine() {
+        for host in ["localhost:8090", "127.0.0.1:8090", "[::1]:8090", "localhost"] {
+            let request = TestRequest::default().insert_header((HOST, host)).to_http_request();
+            let cookie = cookie(request.headers(), "t0ken");
+            assert!(
+                cookie.starts_with("tidings-console=t0ken; Path=/; HttpOnly") && !cookie.contains("Secure"),
+                "{cookie}"
+            );
+        }
+        for host in
+            ["ops.example.com", "localhost.example.com", "10.0.0.1:8090", "", "127.0.0.1.example.com:80"]
+        {
+            let request = TestRequest::default().insert_header((HOST, host)).to_http_request();
+            let cookie = cookie(request.headers(), "t0ken");
+            assert!(
+                cookie.starts_with("__Host-tidings=t0ken; Path=/;") && cookie.ends_with("; Secure"),
+                "{cookie}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_forms_of_the_own_site_are_accepted() {
+        let post = |headers: &[(&'static str, &'static str)]| {
+            let mut request = TestRequest::post().insert_header((HOST, "ops.example.com"));
+            for header in headers {
+                request = request.insert_header(*header);
+            }
+            let own = check_site(&request.to_http_request(), None).is_ok();
+            let mut request = TestRequest::post().insert_header((HOST, "inner:8090"));
+            for header in headers {
+                request = request.insert_header(*header);
+            }
+            (own, check_site(&request.to_http_request(), Some("https://ops.example.com")).is_ok())
+        };
+        assert_eq!(post(&[("sec-fetch-site", "same-origin")]), (true, true));
+        assert_eq!(post(&[("origin", "https://ops.example.com")]), (true, true));
+        for foreign in ["same-site", "cross-site", "none"] {
+            assert_eq!(
+                post(&[("sec-fetch-site", foreign), ("origin", "https://ops.example.com")]),
+                (false, false)
+            );
+        }
+        for foreign in ["http://ops.example.com", "https://evil.example.com", "null"] {
+            assert_eq!(post(&[("origin", foreign)]), (false, false), "{foreign}");
+        }
+        assert_eq!(post(&[]), (false, false));
+    }
+
+    #[test]
+    fn the_token_is_read_from_its_cookie_only() {
+        let request = TestRequest::default()
+            .insert_header((HOST, "localhost"))
+            .insert_header((COOKIE, "a=b; tidings-console=t0ken; __Host-tidings=other"))
+            .to_http_request();
+        assert_eq!(token(&request).as_deref(), Some("t0ken"));
+    }
+}

@@ -1,0 +1,170 @@
+//! Texts of the pages.
+
+use std::fmt;
+use std::time::Duration;
+
+use domain::{Channel, Status, Timestamp};
+use operations::overview::Count;
+
+pub(crate) use crate::route::encoded;
+
+/// A time in UTC. The script of the page shows it in local time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Time(pub(crate) Timestamp);
+
+impl Time {
+    /// RFC 3339.
+    pub(crate) fn machine(self) -> String {
+        self.0.to_string()
+    }
+}
+
+impl fmt::Display for Time {
+    /// Writes a time such as `29 Nov 19:42:18`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MONTHS: [&str; 12] =
+            ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+        let text = self.0.to_string();
+        let (day, time) = text.split_once('T').unwrap_or((&text, ""));
+        let mut parts = day.rsplit('-');
+        let (day, month) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+        let month = month.parse::<usize>().ok().and_then(|month| MONTHS.get(month.checked_sub(1)?));
+        let time = time.split('.').next().unwrap_or_default();
+        write!(f, "{} {} {time}", day.trim_start_matches('0'), month.unwrap_or(&""))
+    }
+}
+
+/// A value, or a reference to one. Templates pass references of several depths.
+pub(crate) trait Plain<T> {
+    fn plain(self) -> T;
+}
+
+impl<T: Copy> Plain<T> for T {
+    fn plain(self) -> T {
+        self
+    }
+}
+
+impl<T: Copy> Plain<T> for &T {
+    fn plain(self) -> T {
+        *self
+    }
+}
+
+impl<T: Copy> Plain<T> for &&T {
+    fn plain(self) -> T {
+        **self
+    }
+}
+
+impl<T: Copy> Plain<T> for &&&T {
+    fn plain(self) -> T {
+        ***self
+    }
+}
+
+pub(crate) fn time(at: impl Plain<Timestamp>) -> Time {
+    Time(at.plain())
+}
+
+/// A number with separators between thousands, and `+` if it stops at a maximum.
+pub(crate) fn number(number: impl Plain<usize>, more: impl Plain<bool>) -> String {
+    let digits = number.plain().to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if more.plain() { text + "+" } else { text }
+}
+
+pub(crate) fn count(count: impl Plain<Count>) -> String {
+    let count = count.plain();
+    number(count.number, count.more)
+}
+
+/// Writes a number with its noun, such as `1 delivery` or `412 deliveries`.
+pub(crate) fn counted(count: Count, one: &str, many: &str) -> String {
+    let noun = if count.number == 1 && !count.more { one } else { many };
+    format!("{} {noun}", self::count(count))
+}
+
+pub(crate) fn channel(channel: impl Plain<Channel>) -> &'static str {
+    match channel.plain() {
+        Channel::InApp => "Inbox",
+        Channel::Email => "Email",
+        Channel::WebPush => "Web push",
+        Channel::MobilePush => "Mobile push",
+        Channel::Sms => "SMS",
+        other => other.as_str(),
+    }
+}
+
+/// Class of a status in the stylesheet.
+pub(crate) fn tone(status: impl Plain<Status>) -> &'static str {
+    match status.plain() {
+        Status::Sent | Status::Delivered => "good",
+        Status::Queued | Status::Sending => "calm",
+        Status::Retrying => "warn",
+        Status::Failed | Status::Parked | Status::Unknown => "bad",
+        Status::Skipped | Status::Cancelled | Status::Expired => "off",
+    }
+}
+
+/// Sign of a status, so that it does not depend on colour.
+pub(crate) fn sign(status: impl Plain<Status>) -> &'static str {
+    match tone(status) {
+        "good" => "✓",
+        "bad" => "✕",
+        "warn" => "↻",
+        "calm" => "•",
+        _ => "–",
+    }
+}
+
+/// Writes a machine-readable name as words: `target_gone` as `target gone`.
+pub(crate) fn words(name: &str) -> String {
+    name.replace('_', " ")
+}
+
+/// Parses a duration such as `30m`, `2h` or `7d`.
+pub(crate) fn duration(text: &str) -> Option<Duration> {
+    let unit = text.chars().last()?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3_600,
+        'd' => 86_400,
+        'w' => 604_800,
+        _ => return None,
+    };
+    let number: u64 = text.strip_suffix(unit)?.parse().ok()?;
+    number
+        .checked_mul(seconds)
+        .filter(|seconds| (1..=3_660 * 86_400).contains(seconds))
+        .map(Duration::from_secs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_separators_and_times_have_words() {
+        assert_eq!(number(999, false), "999");
+        assert_eq!(number(10_000, true), "10,000+");
+        assert_eq!(number(1_234_567, false), "1,234,567");
+        assert_eq!(Time(Timestamp::from_millis(1_764_445_338_000)).to_string(), "29 Nov 19:42:18");
+        assert_eq!(counted(Count { number: 1, more: false }, "send", "sends"), "1 send");
+    }
+
+    #[test]
+    fn durations_have_one_unit_and_are_limited() {
+        assert_eq!(duration("2h"), Some(Duration::from_secs(7_200)));
+        for refused in ["", "h", "2", "0s", "2y", "-1h", "99999999999999999d"] {
+            assert_eq!(duration(refused), None, "{refused}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+use domain::Role;
+use reqwest::StatusCode;
+
+use crate::fixture::{TestConsole, encoded};
+
+const NAME: &str = "a/b?c#d<script>alert(1)</script>";
+const PERSON: &str = "\"><script>alert(2)</script>/..%2F";
+const TITLE: &str = "<img src=x onerror=alert(3)>";
+const ANSWER: &str = "550 <b onmouseover=alert(4)>no such user</b> {{ 7*7 }}";
+const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
+const DELIVERY: &str = "0197b5a2-0000-7000-8000-000000000002";
+
+async fn hostile(base_path: &str) -> (TestConsole, String) {
+    let console = TestConsole::start(|config| config.console.base_path = base_path.to_owned()).await;
+    let app = console.installation.app(NAME).await;
+    let fill = [
+        "INSERT INTO app_user (app_id, identifier, profile) VALUES ($1, $2, '{\"email\": \"victim@example.com\", \"<i>\": 1}')",
+        "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
+         SELECT $1, send_id_at(now()), now(), 'bulk', $3, 1 WHERE $2 <> '' AND $4 <> ''",
+        "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+         SELECT $1, send_id, 0, 0, $2, (SELECT number FROM app_user WHERE app_id = $1), true, '{}' FROM request
+         WHERE app_id = $1 AND $3 <> '' AND $4 <> ''",
+        "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, provider, settled_at)
+         SELECT $1, '0197b5a2-0000-7000-8000-000000000002', send_id, 0, (SELECT number FROM app_user WHERE app_id = $1),
+           'email', 'victim@example.com', 'parked', $4, now() FROM request WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
+        "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message)
+         SELECT $1, id, 1, now(), now(), $3, 'failed', '550', $4 FROM delivery WHERE app_id = $1 AND $2 <> ''",
+        "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
+         SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
+    ];
+    for statement in fill {
+        // Parameters that a statement does not use have no type, so each statement gets those that it names.
+        let mut query = sqlx::query(statement).bind(app.0).bind(PERSON);
+        if statement.contains("$3") || statement.contains("$4") {
+            query = query.bind(TITLE).bind(ANSWER);
+        }
+        query.execute(&console.installation.pool).await.unwrap();
+    }
+    let admin = console.operator(Role::Admin, None).await;
+    (console, admin)
+}
+
+fn pages(send: &str) -> Vec<String> {
+    let app = format!("/apps/{}", encoded(NAME));
+    let person = encoded(PERSON);
+    let below = [
+        "".to_owned(),
+        "/sends".to_owned(),
+        format!("/sends/{send}"),
+        "/people".to_owned(),
+        format!("/people/{person}"),
+        format!("/people?q={person}"),
+        "/parked".to_owned(),
+        format!("/sends?q={}", encoded("<u>:x \"'><script>")),
+    ];
+    let pages = below.into_iter().map(|below| format!("{app}{below}"));
+    pages.chain(["/apps".to_owned()]).collect()
+}
+
+async fn send(console: &TestConsole) -> String {
+    let id = sqlx::query_scalar("SELECT send_id::text FROM request");
+    id.fetch_one(&console.installation.pool).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hostile_names_and_answers_stay_text_on_every_page() {
+    let (console, admin) = hostile("").await;
+    let mut shown = 0;
+    for path in pages(&send(&console).await) {
+        let page = console.page(&path, &admin).await;
+        let lower = page.to_lowercase();
+        for raw in ["<script>alert", "<img src=x", "<b onmouseover", "<i>", "<u>", " style=", " onclick="] {
+            assert!(!lower.contains(raw), "{path} contains {raw}");
+        }
+        assert_eq!(lower.matches("<script").count(), 1, "{path} has the script of the console only");
+        assert!(!page.contains("victim@example.com"), "{path} shows a target");
+        shown += ["&#60;script&#62;", "&#60;img src=x", "&#60;b onmouseover"]
+            .iter()
+            .filter(|text| page.contains(**text))
+            .count();
+    }
+    assert!(shown >= 12, "the hostile texts are shown as text {shown} times");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_link_of_a_page_stays_below_the_base_path_and_leads_to_a_page() {
+    let (console, admin) = hostile("/ops/console").await;
+    let mut followed = std::collections::BTreeSet::new();
+    for path in pages(&send(&console).await) {
+        let page = console.page(&path, &admin).await;
+        for part in [" href=\"", " action=\"", " src=\""].iter().flat_map(|name| page.split(name).skip(1)) {
+            let link = part.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
+            let link = link.split('#').next().unwrap();
+            if link.is_empty() {
+                continue;
+            }
+            let below = link.strip_prefix("/ops/console").unwrap_or_else(|| panic!("{path} links to {link}"));
+            if followed.insert(below.to_owned()) && below != "/sign-out" {
+                let status = console.get(below, &admin).await.status();
+                assert!(
+                    [StatusCode::OK, StatusCode::SEE_OTHER].contains(&status),
+                    "{path} links to {link}: {status}"
+                );
+            }
+        }
+    }
+    println!("{} links were followed", followed.len());
+    assert!(followed.len() >= 15, "{followed:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_search_field_finds_people_sends_and_deliveries() {
+    let (console, admin) = hostile("").await;
+    let app = format!("/apps/{}", encoded(NAME));
+    let send = send(&console).await;
+    for (text, found) in [
+        (PERSON, "/people/"),
+        (&send, "/sends/"),
+        (DELIVERY, "/sends/"),
+        (SEND, "/people?q="),
+        ("nobody", "/people?q="),
+    ] {
+        let answer = console.get(&format!("{app}/find?q={}", encoded(text)), &admin).await;
+        let location = answer.headers()["location"].to_str().unwrap();
+        assert!(location.contains(found), "{text} leads to {location}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The console over HTTP, with a real database: who sees what, signing in, and what happens with hostile data and failures.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod access;
+mod failures;
+mod fixture;
+mod hostile;
+mod sign_in;

@@ -1,0 +1,159 @@
+use clap::Subcommand;
+use domain::{AppId, Role};
+use operations::operators;
+use serde_json::{Value, json};
+use store::control::operator::Operator;
+
+use crate::control_plane::ControlPlane;
+use crate::listing::Listing;
+use crate::options::Options;
+use crate::refused::OrMissing as _;
+
+/// Create, list and disable the operators who sign in to the console.
+#[derive(Debug, Subcommand)]
+#[command(after_help = "Examples:
+  tidings operator create ada@example.com --admin
+  tidings operator create bob@example.com --role support --app shop
+  tidings operator link ada@example.com")]
+pub(crate) enum Command {
+    Create(CreateArguments),
+    /// Print a link with which an operator signs in and chooses a new password. It is valid for an hour, once, and replaces earlier
+    /// links.
+    #[command(after_help = "Example:
+  tidings operator link ada@example.com")]
+    Link(Named),
+    /// List the operators with their roles.
+    #[command(after_help = "Example:
+  tidings operator list")]
+    List(Options),
+    /// Disable an operator: all sessions and links end immediately.
+    #[command(after_help = "Example:
+  tidings operator disable bob@example.com")]
+    Disable(Named),
+    /// Enable an operator again.
+    #[command(after_help = "Example:
+  tidings operator enable bob@example.com")]
+    Enable(Named),
+}
+
+/// Create an operator, and print a link with which the operator chooses a password. The link is valid for an hour, once.
+#[derive(Debug, clap::Args)]
+#[command(
+    group(clap::ArgGroup::new("grant").required(true).args(["admin", "role"])),
+    after_help = "Roles, each including those before it: viewer, support, editor, operator, admin.
+
+Examples:
+  tidings operator create ada@example.com --admin
+  tidings operator create bob@example.com --role support --app shop"
+)]
+pub(crate) struct CreateArguments {
+    /// Email address with which the operator signs in
+    email: String,
+    /// Grant the role admin in all apps
+    #[arg(long, conflicts_with = "app")]
+    admin: bool,
+    /// Grant this role
+    #[arg(long, value_name = "ROLE", value_parser = parse_role)]
+    role: Option<Role>,
+    /// Grant the role in this app only, by name or id
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// Email address of the operator
+    email: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    let known = || Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
+    text.parse().map_err(|_| format!("expected one of {}", known()))
+}
+
+pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
+    match command {
+        Command::Create(arguments) => create(&arguments).await,
+        Command::Link(named) => link(&named).await,
+        Command::List(options) => list(&options).await,
+        Command::Disable(named) => disable(&named, true).await,
+        Command::Enable(named) => disable(&named, false).await,
+    }
+}
+
+async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.options.open().await?;
+    let app = control_plane.app_id(arguments.app.as_deref()).await?;
+    let url = control_plane.console_url.clone();
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let role = arguments.role.unwrap_or(Role::Admin);
+    let created = operators::create(&operations, &caller, &arguments.email, app, role).await;
+    let code = created.map_err(|error| match error {
+        operations::OperationError::Conflict(operations::Conflict::NameTaken) => anyhow::anyhow!(
+            "there is an operator with this email; `tidings operator link {}` prints a link for them",
+            arguments.email
+        ),
+        error => crate::refused::from_operation(error),
+    })?;
+    Ok(report(&arguments.options, &arguments.email, &url, &code))
+}
+
+async fn link(named: &Named) -> anyhow::Result<String> {
+    let control_plane = named.options.open().await?;
+    let url = control_plane.console_url.clone();
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let linked = operators::link(&operations, &caller, &named.email, false).await;
+    let code = linked.or_missing(|| missing(&named.email))?;
+    Ok(report(&named.options, &named.email, &url, &code))
+}
+
+fn report(options: &Options, email: &str, url: &str, code: &str) -> String {
+    let link = console::welcome_link(url, code);
+    let text = format!("{link}\n\n{email} chooses a password there. The link is valid for an hour, once.\n");
+    options.report(&json!({"email": email, "link": link}), text)
+}
+
+fn missing(email: &str) -> String {
+    format!("there is no operator {email}, or it is disabled; `tidings operator list` lists all")
+}
+
+async fn list(options: &Options) -> anyhow::Result<String> {
+    let ControlPlane { operations, caller, .. } = options.open().await?;
+    let found = operators::list(&operations, &caller).await?;
+    Ok(Listing::new(found).render(options.json, as_json, ["EMAIL", "ROLES", "STATE", "SINCE"], |operator| {
+        let state = if operator.disabled { "disabled" } else { "enabled" };
+        [operator.email.clone(), roles(operator), state.to_owned(), operator.created_at.to_string()]
+    }))
+}
+
+fn roles(operator: &Operator) -> String {
+    let role = |(app, role): &(Option<AppId>, Role)| match app {
+        Some(app) => format!("{role} of app {app}"),
+        None => role.to_string(),
+    };
+    operator.grants.iter().map(role).collect::<Vec<_>>().join(", ")
+}
+
+fn as_json(operator: &Operator) -> Value {
+    let grant =
+        |(app, role): &(Option<AppId>, Role)| json!({"appId": app.map(|app| app.to_string()), "role": role});
+    json!({
+        "email": operator.email,
+        "grants": operator.grants.iter().map(grant).collect::<Vec<_>>(),
+        "disabled": operator.disabled,
+        "createdAt": operator.created_at,
+    })
+}
+
+async fn disable(named: &Named, disabled: bool) -> anyhow::Result<String> {
+    let ControlPlane { operations, caller, .. } = named.options.open().await?;
+    let done = operators::disable(&operations, &caller, &named.email, disabled).await;
+    done.or_missing(|| missing(&named.email))?;
+    let state = if disabled { "disabled" } else { "enabled" };
+    let report = json!({"email": named.email, "disabled": disabled});
+    Ok(named.options.report(&report, format!("{} is {state}.\n", named.email)))
+}

@@ -1,0 +1,140 @@
+//! The console in Chromium: every page, light and dark, wide and narrow, and signing in without scripts.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use sqlx::PgPool;
+use testkit::eventually;
+
+use crate::browser::{Browser, SOON, Window, demo};
+use crate::running::RunningProcess;
+
+const FILL: &str = include_str!("console.sql");
+/// If this variable is set, the pictures of the pages are written to `docs/console`.
+const PICTURES: &str = "TIDINGS_TEST_WRITE_PICTURES";
+const VIEWS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
+
+async fn fill(running: &RunningProcess) -> String {
+    let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+    let mut transaction = pool.begin().await.unwrap();
+    sqlx::raw_sql(FILL).execute(&mut *transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    let busiest = "SELECT send_id::text FROM request WHERE recipients > 1 AND send_at IS NULL ORDER BY send_id DESC LIMIT 1";
+    let send = sqlx::query_scalar(busiest).fetch_one(&pool).await.unwrap();
+    pool.close().await;
+    send
+}
+
+async fn go(browser: &mut Browser, window: &Window, url: &str) {
+    browser.call(window, "Page.navigate", json!({"url": url})).await;
+    let loaded = format!("document.readyState === 'complete' && location.href.startsWith('{url}')");
+    browser.until_true(window, url, &loaded).await;
+}
+
+/// Signs in by the link of `tidings up`, with a click. Returns the address of the console.
+async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
+    let link = running.dev("console");
+    go(browser, window, link).await;
+    browser.evaluate(window, "document.querySelector('form button').click(); true").await;
+    browser
+        .until_true(
+            window,
+            "the overview",
+            "location.pathname === '/apps/demo' && document.readyState === 'complete'",
+        )
+        .await;
+    link.split("/welcome").next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
+    let (running, _files) = demo().await;
+    let send = fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    let pages = [
+        ("overview", "/apps/demo"),
+        ("sends", "/apps/demo/sends"),
+        ("send", &format!("/apps/demo/sends/{send}")),
+        ("sends-nothing-found", "/apps/demo/sends?q=category:orders+chanel:email+unheard-of"),
+        ("people", "/apps/demo/people"),
+        ("person", "/apps/demo/people/ada"),
+        ("parked", "/apps/demo/parked"),
+        ("apps", "/apps"),
+        ("sign-in", "/sign-in"),
+        ("not-found", "/apps/none"),
+    ];
+    for (name, path) in pages {
+        for (width, scheme) in VIEWS {
+            let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
+            browser.call(&window, "Emulation.setDeviceMetricsOverride", size).await;
+            let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+            browser.call(&window, "Emulation.setEmulatedMedia", media).await;
+            go(&mut browser, &window, &format!("{console}{path}")).await;
+            let overflow = "document.documentElement.scrollWidth <= innerWidth";
+            assert_eq!(
+                browser.evaluate(&window, overflow).await,
+                true,
+                "{name} at {width} px scrolls sideways"
+            );
+            picture(&mut browser, &window, &format!("{name}-{width}-{scheme}")).await;
+        }
+        browser.has_no_findings_of_axe(&window).await;
+        assert_eq!(browser.evaluate(&window, "window.violations").await, json!([]), "{name}");
+    }
+}
+
+async fn picture(browser: &mut Browser, window: &Window, name: &str) {
+    if std::env::var_os(PICTURES).is_none() {
+        return;
+    }
+    let height = browser.evaluate(window, "document.documentElement.scrollHeight").await;
+    let width = browser.evaluate(window, "innerWidth").await;
+    let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
+    let wanted = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
+    let taken = browser.call(window, "Page.captureScreenshot", wanted).await;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/console");
+    std::fs::create_dir_all(&folder).unwrap();
+    let bytes = base64(&taken);
+    std::fs::write(folder.join(format!("{name}.png")), bytes).unwrap();
+}
+
+fn base64(taken: &Value) -> Vec<u8> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.decode(taken["data"].as_str().unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn the_console_works_without_scripts() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    for (tab, heading) in [("Sends", "Sends"), ("People", "People"), ("Parked", "Parked")] {
+        let click = format!(
+            "[...document.querySelectorAll('.tabs a')].find((tab) => tab.textContent === '{tab}').click(); true"
+        );
+        browser.evaluate(&window, &click).await;
+        let shown = format!(
+            "document.querySelector('h1')?.textContent === '{heading}' && document.querySelector('tbody tr') !== null"
+        );
+        browser.until_true(&window, heading, &shown).await;
+    }
+    let search = "document.querySelector('.find input').value = 'ada'; document.querySelector('.find').requestSubmit(); true";
+    browser.evaluate(&window, search).await;
+    browser.until_true(&window, "the person", "document.querySelector('h1')?.textContent === 'ada'").await;
+    browser.evaluate(&window, "document.querySelector('.account summary').click(); true").await;
+    browser.evaluate(&window, "document.querySelector('.account form button').click(); true").await;
+    browser.until_true(&window, "signed out", "location.pathname === '/sign-in'").await;
+    go(&mut browser, &window, &format!("{console}/sign-in")).await;
+    let link = running.dev("console").to_owned();
+    browser.call(&window, "Page.navigate", json!({"url": link})).await;
+    eventually(SOON, "the used link is refused", async || {
+        let text = browser.evaluate(&window, "document.body?.textContent ?? ''").await;
+        text.as_str().unwrap().contains("has been used or has expired").then_some(())
+    })
+    .await;
+}

@@ -1,0 +1,74 @@
+-- An hour of the app `demo`, for the pages of the console: people, sends, answers of providers, and messages that are parked.
+CREATE TEMP TABLE shop ON COMMIT DROP AS SELECT id AS app FROM app WHERE name = 'demo';
+
+INSERT INTO category (app_id, identifier, name)
+SELECT app, v.identifier, v.name FROM shop, (VALUES ('orders', 'Orders'), ('security', 'Security'), ('offers', 'Offers')) AS v (identifier, name)
+ON CONFLICT DO NOTHING;
+INSERT INTO template (app_id, identifier, version)
+SELECT app, v.identifier, v.version FROM shop, (VALUES ('order-shipped', 4), ('new-sign-in', 2), ('weekend-offer', 11)) AS v (identifier, version)
+ON CONFLICT DO NOTHING;
+
+INSERT INTO app_user (app_id, identifier, profile, created_at)
+SELECT app, name, jsonb_build_object('email', name || '@example.com', 'phoneNumber', '+49170' || (1000000 + n), 'name', initcap(name), 'plan', 'plus'),
+  now() - n * interval '7 hours'
+FROM shop, unnest(ARRAY['ada', 'grace', 'alan', 'edsger', 'barbara', 'donald', 'frances', 'john', 'margaret', 'ken', 'radia', 'dennis', 'hedy',
+  'linus', 'katherine', 'tim', 'joan', 'niklaus', 'shafi', 'leslie']) WITH ORDINALITY AS people (name, n)
+ON CONFLICT DO NOTHING;
+INSERT INTO device (app_id, user_number, device_id, device_type, connected_at)
+SELECT app, number, 'phone-' || number, 'ios', now() - interval '3 hours' FROM shop, app_user WHERE app_id = app AND identifier IN ('ada', 'grace');
+INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
+SELECT app, u.number, c.id, 'sms', c.identifier = 'security' FROM shop
+JOIN app_user u ON u.app_id = app AND u.identifier = 'ada' JOIN category c ON c.app_id = app AND c.identifier IN ('orders', 'security');
+
+INSERT INTO request (app_id, send_id, accepted_at, lane, title, category_id, template_id, template_version, recipients, send_at)
+SELECT app, (left(send_id_at(at)::text, 14) || '7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, at, 'transactional', kind.title, c.id, t.id, t.version,
+  kind.recipients, CASE WHEN kind.title LIKE 'Weekend%' AND n % 3 = 0 THEN now() + interval '2 days' END
+FROM shop CROSS JOIN generate_series(1, 90) AS n
+CROSS JOIN LATERAL (SELECT now() - (n * n * 0.4 + n * 3) * interval '1 second' AS at) AS times
+JOIN LATERAL (SELECT * FROM (VALUES
+  (0, 'Your order 10' || (400 - n) || ' has shipped', 'orders', 'order-shipped', 1), (1, 'New sign-in from Lisbon', 'security', 'new-sign-in', 1),
+  (2, 'Order 10' || (400 - n) || ' arrives today', 'orders', 'order-shipped', 1), (3, 'Weekend offer: 20 % on coffee', 'offers', 'weekend-offer', 20)
+) AS v (kind, title, category, template, recipients) WHERE v.kind = CASE WHEN n % 17 = 0 THEN 3 ELSE n % 3 END) AS kind ON true
+JOIN category c ON c.app_id = app AND c.identifier = kind.category
+JOIN template t ON t.app_id = app AND t.identifier = kind.template;
+
+INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+SELECT app, r.send_id, p.place, 0, u.identifier, u.number, true, CASE WHEN u.identifier = 'ada' THEN ARRAY['sms:preference_off', 'webPush:no_address'] ELSE ARRAY['webPush:no_address'] END
+FROM shop JOIN request r ON r.app_id = app AND r.send_at IS NULL AND r.lane = 'transactional' AND r.template_id IS NOT NULL
+CROSS JOIN LATERAL (SELECT generate_series(0, r.recipients - 1)::integer AS place) AS p
+JOIN LATERAL (SELECT number, identifier FROM app_user WHERE app_id = app ORDER BY number
+  OFFSET (('x' || right(r.send_id::text, 4))::bit(16)::integer + p.place) % 20 LIMIT 1) AS u ON true
+ON CONFLICT DO NOTHING;
+INSERT INTO plan (app_id, send_id, turn, planned_at) SELECT DISTINCT app, p.send_id, 0, r.accepted_at + interval '6 milliseconds' FROM shop
+JOIN planned_recipient p ON p.app_id = app JOIN request r ON (r.app_id, r.send_id) = (app, p.send_id) ON CONFLICT DO NOTHING;
+
+CREATE TEMP TABLE made ON COMMIT DROP AS
+SELECT app, gen_random_uuid() AS id, p.send_id, p.recipient_index, p.user_number, v.channel, r.accepted_at AS at,
+  CASE v.channel WHEN 'email' THEN p.identifier || '@example.com' WHEN 'sms' THEN u.profile ->> 'phoneNumber' ELSE 'fcm:' || md5(p.identifier) END AS target,
+  ('x' || left(md5(p.send_id::text || v.channel), 4))::bit(16)::integer % 100 AS luck
+FROM shop JOIN planned_recipient p ON p.app_id = app JOIN request r ON (r.app_id, r.send_id) = (app, p.send_id)
+JOIN app_user u ON (u.app_id, u.number) = (app, p.user_number)
+CROSS JOIN (VALUES ('email'), ('mobilePush'), ('sms')) AS v (channel)
+WHERE NOT (v.channel = 'sms' AND p.identifier = 'ada') AND NOT (v.channel = 'sms' AND r.recipients > 1);
+
+INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, reason, attempt, provider, settled_at)
+SELECT app, id, send_id, recipient_index, user_number, channel, target,
+  CASE WHEN luck < 4 THEN 'parked' WHEN luck < 7 THEN 'failed' WHEN luck < 9 THEN 'retrying' WHEN luck < 60 THEN 'delivered' ELSE 'sent' END,
+  CASE WHEN luck < 4 THEN 'retries_exhausted' WHEN luck < 7 THEN 'target_gone' END, CASE WHEN luck < 4 THEN 8 ELSE 1 END,
+  CASE channel WHEN 'email' THEN 'stand-in' WHEN 'sms' THEN 'stand-in-sms' ELSE 'stand-in-fcm' END,
+  CASE WHEN luck < 7 OR luck >= 9 THEN at + interval '340 milliseconds' END FROM made;
+INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message)
+SELECT app, id, 1, at + interval '10 milliseconds', at + interval '330 milliseconds',
+  CASE channel WHEN 'email' THEN 'stand-in' WHEN 'sms' THEN 'stand-in-sms' ELSE 'stand-in-fcm' END,
+  CASE WHEN luck < 4 OR luck BETWEEN 7 AND 8 THEN 'retry' WHEN luck < 7 THEN 'target_gone' ELSE 'sent' END,
+  CASE WHEN luck < 4 THEN CASE channel WHEN 'email' THEN '535' WHEN 'sms' THEN '20429' ELSE 'QUOTA_EXCEEDED' END
+    WHEN luck < 7 THEN CASE channel WHEN 'email' THEN '550' WHEN 'sms' THEN '21610' ELSE 'UNREGISTERED' END
+    WHEN luck < 9 THEN CASE channel WHEN 'email' THEN '421' WHEN 'sms' THEN '503' ELSE 'UNAVAILABLE' END ELSE '250' END,
+  CASE WHEN luck < 4 THEN CASE channel WHEN 'email' THEN '5.7.8 Authentication credentials invalid' WHEN 'sms' THEN 'Too many requests' ELSE 'Sending limit exceeded for the message target' END
+    WHEN luck < 7 THEN CASE channel WHEN 'email' THEN '5.1.1 no such user' WHEN 'sms' THEN 'Attempt to send to unsubscribed recipient' ELSE 'Requested entity was not found' END
+    WHEN luck < 9 THEN 'service not available, try again later' ELSE 'accepted' END FROM made;
+INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause, parked_at)
+SELECT gen_random_uuid(), app, send_id, id, user_number, 'JOB_' || channel || '_transactional', '',
+  CASE channel WHEN 'email' THEN '535' WHEN 'sms' THEN '20429' ELSE 'QUOTA_EXCEEDED' END, at + interval '1 minute' FROM made WHERE luck < 4;
+INSERT INTO suppression (app_id, channel, target, delivery_id, code, created_at)
+SELECT app, 'email', 'ada@example.com', gen_random_uuid(), '550', now() - interval '40 minutes' FROM shop ON CONFLICT DO NOTHING;
