@@ -1,4 +1,3 @@
-use domain::Timestamp;
 use operations::requests::{self, MOST_WAITING};
 use serde_json::{Value, json};
 use store::deliveries::waiting::WaitingDeliveries;
@@ -41,7 +40,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
             group.provider.clone().unwrap_or_else(|| "-".to_owned()),
             group.code.clone().unwrap_or_else(|| "-".to_owned()),
             group.deliveries.to_string(),
-            accepted_at(group).map(|at| at.to_string()).unwrap_or_default(),
+            group.earliest_accepted_at().map(|at| at.to_string()).unwrap_or_default(),
             group.next_attempt_at.to_string(),
         ]
     });
@@ -49,13 +48,6 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         text += &format!("\nMore than {} deliveries wait; only these are counted.\n", MOST_WAITING - 1);
     }
     Ok(text)
-}
-
-/// Returns the acceptance of one of the group's earliest sends, which its id contains.
-fn accepted_at(group: &WaitingDeliveries) -> Option<Timestamp> {
-    let (seconds, nanos) = group.earliest?.0.get_timestamp()?.to_unix();
-    let millis = i64::try_from(seconds).ok()?.checked_mul(1_000)? + i64::from(nanos / 1_000_000);
-    Some(Timestamp::from_millis(millis))
 }
 
 fn as_json(group: &WaitingDeliveries) -> Value {
@@ -67,7 +59,7 @@ fn as_json(group: &WaitingDeliveries) -> Value {
         "provider": group.provider,
         "code": group.code,
         "deliveries": group.deliveries,
-        "earliestAcceptedAt": accepted_at(group),
+        "earliestAcceptedAt": group.earliest_accepted_at(),
         "nextAttemptAt": group.next_attempt_at,
     })
 }

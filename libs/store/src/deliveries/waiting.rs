@@ -22,6 +22,16 @@ pub struct WaitingDeliveries {
     pub next_attempt_at: Timestamp,
 }
 
+impl WaitingDeliveries {
+    /// Returns the acceptance of one of the earliest sends, which its id contains (RFC 9562, section 5.7).
+    #[must_use]
+    pub fn earliest_accepted_at(&self) -> Option<Timestamp> {
+        let (seconds, nanos) = self.earliest?.0.get_timestamp()?.to_unix();
+        let millis = i64::try_from(seconds).ok()?.checked_mul(1_000)? + i64::from(nanos / 1_000_000);
+        Some(Timestamp::from_millis(millis))
+    }
+}
+
 impl Deliveries<'_> {
     /// Groups at most `most` waiting deliveries by app, channel and cause; the largest group is the first.
     pub async fn list_waiting(self, app: Option<AppId>, most: i64) -> Result<Vec<WaitingDeliveries>, Error> {
