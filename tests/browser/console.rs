@@ -57,9 +57,11 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("overview", "/apps/demo"),
         ("sends", "/apps/demo/sends"),
         ("send", &format!("/apps/demo/sends/{send}")),
+        ("explain", &format!("/apps/demo/sends/{send}/explain?recipient=0")),
         ("sends-nothing-found", "/apps/demo/sends?q=category:orders+chanel:email+unheard-of"),
         ("people", "/apps/demo/people"),
         ("person", "/apps/demo/people/ada"),
+        ("waiting", "/apps/demo/waiting"),
         ("parked", "/apps/demo/parked"),
         ("apps", "/apps"),
         ("sign-in", "/sign-in"),
@@ -113,7 +115,9 @@ async fn the_console_works_without_scripts() {
     let window = browser.open_url("about:blank").await;
     browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
     let console = sign_in(&mut browser, &window, &running).await;
-    for (tab, heading) in [("Sends", "Sends"), ("People", "People"), ("Parked", "Parked")] {
+    for (tab, heading) in
+        [("Sends", "Sends"), ("People", "People"), ("Waiting", "Waiting"), ("Parked", "Parked")]
+    {
         let click = format!(
             "[...document.querySelectorAll('.tabs a')].find((tab) => tab.textContent === '{tab}').click(); true"
         );

@@ -70,5 +70,10 @@ SELECT app, id, 1, at + interval '10 milliseconds', at + interval '330 milliseco
 INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause, parked_at)
 SELECT gen_random_uuid(), app, send_id, id, user_number, 'JOB_' || channel || '_transactional', '',
   CASE channel WHEN 'email' THEN '535' WHEN 'sms' THEN '20429' ELSE 'QUOTA_EXCEEDED' END, at + interval '1 minute' FROM made WHERE luck < 4;
+INSERT INTO timer (id, due_at, stream, message, app_id, send_id, user_number, delivery_id, wait_reason, provider, code)
+SELECT gen_random_uuid(), now() + interval '1 hour', 'JOB_' || channel || '_transactional', '', app, send_id, user_number, id,
+  CASE channel WHEN 'email' THEN 'breaker_open' ELSE 'retry_later' END,
+  CASE channel WHEN 'email' THEN 'stand-in' WHEN 'sms' THEN 'stand-in-sms' ELSE 'stand-in-fcm' END,
+  CASE channel WHEN 'email' THEN '421' WHEN 'sms' THEN '503' ELSE 'UNAVAILABLE' END FROM made WHERE luck BETWEEN 7 AND 8;
 INSERT INTO suppression (app_id, channel, target, delivery_id, code, created_at)
 SELECT app, 'email', 'ada@example.com', gen_random_uuid(), '550', now() - interval '40 minutes' FROM shop ON CONFLICT DO NOTHING;

@@ -14,6 +14,7 @@ use store::sends::list::ListedSend;
 use store::sends::pairs::{AttemptRecord, PairStatus};
 use store::sends::story::StoredRequest;
 
+use crate::people::shown_identifier;
 use crate::requests::{SendFilter, list_of, pairs_of};
 use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
@@ -28,16 +29,18 @@ const SKEW: u128 = 1_000;
 /// A person, as far as the app still knows them.
 #[derive(Clone, Debug)]
 pub struct Person {
+    /// As the caller may see it.
     pub identifier: String,
-    /// Name in the profile.
+    /// Name in the profile; None if the caller may not see users.
     pub name: Option<String>,
 }
 
 impl Person {
-    fn new(identifier: &str, profile: Option<&Profile>) -> Person {
+    fn new(caller: &Caller, app: AppId, identifier: &str, profile: Option<&Profile>) -> Person {
+        let profile = profile.filter(|_| caller.may(Permission::ViewUsers, app).is_ok());
         let name = profile.and_then(|profile| profile.get("name")).and_then(|name| name.as_str());
         let name = name.filter(|name| !name.trim().is_empty());
-        Person { identifier: identifier.to_owned(), name: name.map(str::to_owned) }
+        Person { identifier: shown_identifier(caller, app, identifier), name: name.map(str::to_owned) }
     }
 
     /// Name in sentences.
@@ -104,27 +107,27 @@ pub async fn request(
     let found = database(operations.store.directory().find_user(app, user)).await?;
     let stored = database(operations.store.sends().find_stored_request(app, send)).await?;
     let Some(stored) = stored else {
-        return unplanned(operations, app, user, found, send).await;
+        return unplanned(operations, caller, app, (user, found), send).await;
     };
     let number = found.as_ref().map(|user| user.number);
     let index = database(operations.store.sends().find_recipient(app, send, number, user)).await?;
     let (None, None) = (&found, index) else {
-        let explained = explain(operations, app, (user, found), send, stored, index, now).await?;
+        let person = Person::new(caller, app, user, found.as_ref().map(|user| &user.profile));
+        let explained = explain(operations, app, (person, found), send, stored, index, now).await?;
         return Ok(Explained::Found(Box::new(explained)));
     };
-    missing(operations, app, user).await
+    missing(operations, caller, app, user).await
 }
 
 async fn explain(
     operations: &Operations,
     app: AppId,
-    (identifier, user): (&str, Option<User>),
+    (person, user): (Person, Option<User>),
     send: SendId,
     stored: StoredRequest,
     index: Option<i32>,
     now: bool,
 ) -> Result<Explanation, OperationError> {
-    let person = Person::new(identifier, user.as_ref().map(|user| &user.profile));
     let Some(index) = index else {
         let verdict = not_among(&person, &stored);
         let request = Some(stored);
@@ -134,12 +137,12 @@ async fn explain(
     let facts = facts(operations, app, send, &person, &stored, user.as_ref(), &pairs).await?;
     let story = tell(&facts);
     let now = match &user {
-        Some(_) if now => {
+        Some(user) if now => {
             let is_selected = |pair: &&PairStatus| pair.reason != Some(Reason::NotSelected);
             let channels = pairs.iter().filter(is_selected).map(|pair| pair.position.channel).collect();
             let template = stored.template.as_ref().map(|(template, _)| template.as_str());
             let like = now::Like { category: stored.category.as_deref(), template, channels: Some(channels) };
-            Some(now::decide(operations, app, identifier, like).await?)
+            Some(now::decide(operations, app, &user.identifier, like).await?)
         }
         _ => None,
     };
@@ -160,9 +163,9 @@ pub async fn latest(
 ) -> Result<Explained<ExplainedSends>, OperationError> {
     caller.may(Permission::View, app)?;
     let Some(found) = database(operations.store.directory().find_user(app, user)).await? else {
-        return missing(operations, app, user).await;
+        return missing(operations, caller, app, user).await;
     };
-    let person = Person::new(user, Some(&found.profile));
+    let person = Person::new(caller, app, user, Some(&found.profile));
     let filter = SendFilter { recipient: Some(user), ..filter };
     let page = if limit == 0 {
         Vec::new()
@@ -190,19 +193,26 @@ pub async fn latest(
     Ok(Explained::Found(Box::new(ExplainedSends { person, sends, now })))
 }
 
-async fn missing<T>(operations: &Operations, app: AppId, user: &str) -> Result<Explained<T>, OperationError> {
+async fn missing<T>(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    user: &str,
+) -> Result<Explained<T>, OperationError> {
     if database(operations.store.sends().was_erased(app, user)).await? {
         return Ok(Explained::Erased);
     }
-    Ok(Explained::UnknownUser { similar: similar::identifiers(operations, app, user).await? })
+    let similar = similar::identifiers(operations, app, user).await?;
+    let similar = similar.iter().map(|identifier| shown_identifier(caller, app, identifier)).collect();
+    Ok(Explained::UnknownUser { similar })
 }
 
 /// Answers for a request that the dispatcher has not stored.
 async fn unplanned(
     operations: &Operations,
+    caller: &Caller,
     app: AppId,
-    user: &str,
-    found: Option<User>,
+    (user, found): (&str, Option<User>),
     send: SendId,
 ) -> Result<Explained<Explanation>, OperationError> {
     let parked = database(operations.store.deliveries().find_parked_send(app, send)).await?;
@@ -219,7 +229,7 @@ async fn unplanned(
     if found.is_none() && database(operations.store.sends().was_erased(app, user)).await? {
         return Ok(Explained::Erased);
     }
-    let person = Person::new(user, found.as_ref().map(|user| &user.profile));
+    let person = Person::new(caller, app, user, found.as_ref().map(|user| &user.profile));
     let (request, story, pairs, now) = (None, None, Vec::new(), None);
     Ok(Explained::Found(Box::new(Explanation { person, verdict, request, story, pairs, now })))
 }

@@ -7,6 +7,7 @@ use store::directory::preference::CategoryPreference;
 use store::directory::topic::subscription::SubscribedTopic;
 use store::directory::user::User;
 
+use crate::users::{self, UserFilter};
 use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
@@ -18,6 +19,8 @@ const MOST_TOPICS: i64 = 50;
 pub struct MaskedPerson {
     pub number: UserNumber,
     pub identifier: String,
+    /// The identifier as the caller may see it.
+    pub shown: String,
     pub created_at: Timestamp,
     pub targets: Vec<(Channel, String)>,
     /// Names of the profile's other attributes.
@@ -46,8 +49,8 @@ pub struct PersonDetails {
     pub inbox: (i64, i64),
 }
 
-impl From<User> for MaskedPerson {
-    fn from(user: User) -> MaskedPerson {
+impl MaskedPerson {
+    fn new(caller: &Caller, app: AppId, user: User) -> MaskedPerson {
         let targets = targets(&user).into_iter().map(|(channel, target)| (channel, masked(&target)));
         let targets = targets.collect();
         let is_target = |name: &str| ["email", "phone", "phoneNumber", "fcm", "apns"].contains(&name);
@@ -55,11 +58,23 @@ impl From<User> for MaskedPerson {
             user.profile.keys().map(ToString::to_string).filter(|name| !is_target(name)).collect();
         MaskedPerson {
             number: user.number,
+            shown: shown_identifier(caller, app, &user.identifier),
             identifier: user.identifier,
             created_at: user.created_at,
             targets,
             attributes,
         }
+    }
+}
+
+/// Returns an identifier as a caller may see it: an email address or phone number is masked, unless the caller may see users.
+#[must_use]
+pub fn shown_identifier(caller: &Caller, app: AppId, identifier: &str) -> String {
+    let is_target = identifier.contains('@') || identifier.starts_with('+');
+    if is_target && caller.may(Permission::ViewUsers, app).is_err() {
+        masked(identifier)
+    } else {
+        identifier.to_owned()
     }
 }
 
@@ -72,19 +87,29 @@ fn targets(user: &User) -> Vec<(Channel, String)> {
 }
 
 /// Lists at most `limit` people who were created after the person `after`. The boolean is true if further people follow.
+///
+/// # Errors
+/// Returns [`OperationError::Denied`] if the caller may not see users and the filter is not [`UserFilter::All`]: a search for addresses would
+/// undo their masks.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
+    filter: UserFilter<'_>,
     after: Option<UserNumber>,
     limit: usize,
 ) -> Result<(Vec<MaskedPerson>, bool), OperationError> {
+    if filter != UserFilter::All {
+        let (found, has_more) = users::list(operations, caller, app, filter, after, limit).await?;
+        let people = found.into_iter().map(|(user, _)| MaskedPerson::new(caller, app, user));
+        return Ok((people.collect(), has_more));
+    }
     caller.may(Permission::View, app)?;
     let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let mut users = database(operations.store.directory().list_users(app, after, wanted)).await?;
     let has_more = users.len() > limit;
     users.truncate(limit);
-    Ok((users.into_iter().map(MaskedPerson::from).collect(), has_more))
+    Ok((users.into_iter().map(|user| MaskedPerson::new(caller, app, user)).collect(), has_more))
 }
 
 /// Finds a person by identifier.
@@ -98,9 +123,35 @@ pub async fn find(
     identifier: &str,
 ) -> Result<PersonDetails, OperationError> {
     caller.may(Permission::View, app)?;
+    let user = database(operations.store.directory().find_user(app, identifier)).await?;
+    details(operations, caller, app, user.ok_or(OperationError::NotFound(Object::User))?).await
+}
+
+/// Finds a person by number, for callers who may not see the identifier.
+///
+/// # Errors
+/// Returns [`Object::User`] if there is no such person.
+pub async fn find_numbered(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    number: UserNumber,
+) -> Result<PersonDetails, OperationError> {
+    caller.may(Permission::View, app)?;
+    let before = UserNumber(number.0.saturating_sub(1));
+    let found = database(operations.store.directory().list_users(app, Some(before), 1)).await?;
+    let user = found.into_iter().find(|user| user.number == number);
+    details(operations, caller, app, user.ok_or(OperationError::NotFound(Object::User))?).await
+}
+
+async fn details(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    user: User,
+) -> Result<PersonDetails, OperationError> {
     let store = &operations.store;
-    let user = database(store.directory().find_user(app, identifier)).await?;
-    let user = user.ok_or(OperationError::NotFound(Object::User))?;
+    let identifier = user.identifier.as_str();
     let all = targets(&user);
     let suppressed = database(store.deliveries().suppressions_of(app, &all)).await?;
     let targets = all.into_iter().map(|(channel, target)| PersonTarget {
@@ -122,6 +173,6 @@ pub async fn find(
         topics,
         inbox: (counts.total, counts.unread),
         targets,
-        person: user.into(),
+        person: MaskedPerson::new(caller, app, user),
     })
 }

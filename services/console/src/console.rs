@@ -12,7 +12,7 @@ use store::control::app::App;
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
 use crate::files::Files;
 use crate::pages::shell::Visit;
-use crate::pages::{find, overview, parked, people, sends, sign_in};
+use crate::pages::{explain, find, overview, parked, people, sends, sign_in, waiting};
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
 use crate::session;
@@ -123,8 +123,11 @@ impl Console {
                     [] => overview::overview(self, visit).await,
                     ["sends"] => sends::list(self, visit, &query).await,
                     ["sends", id] => sends::send(self, visit, id, &query).await,
+                    ["sends", id, "explain"] => explain::explain(self, visit, id, &query).await,
                     ["people"] => people::list(self, visit, &query).await,
                     ["people", identifier] => people::person(self, visit, identifier).await,
+                    ["people", "number", number] => people::numbered(self, visit, number).await,
+                    ["waiting"] => waiting::list(self, visit).await,
                     ["parked"] => parked::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),

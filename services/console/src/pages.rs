@@ -1,5 +1,6 @@
 //! The pages. Each module has the handlers of a page and the types that its template shows.
 
+pub(crate) mod explain;
 pub(crate) mod find;
 pub(crate) mod overview;
 pub(crate) mod parked;
@@ -7,3 +8,4 @@ pub(crate) mod people;
 pub(crate) mod sends;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
+pub(crate) mod waiting;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 15] = [
+pub const ROUTES: [(&str, &str); 18] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -14,8 +14,11 @@ pub const ROUTES: [(&str, &str); 15] = [
     ("GET", "/apps/{app}"),
     ("GET", "/apps/{app}/sends"),
     ("GET", "/apps/{app}/sends/{id}"),
+    ("GET", "/apps/{app}/sends/{id}/explain"),
     ("GET", "/apps/{app}/people"),
     ("GET", "/apps/{app}/people/{id}"),
+    ("GET", "/apps/{app}/people/number/{number}"),
+    ("GET", "/apps/{app}/waiting"),
     ("GET", "/apps/{app}/parked"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),

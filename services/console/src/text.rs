@@ -107,7 +107,7 @@ pub(crate) fn tone(status: impl Plain<Status>) -> &'static str {
     match status.plain() {
         Status::Sent | Status::Delivered => "good",
         Status::Queued | Status::Sending => "calm",
-        Status::Retrying => "warn",
+        Status::Retrying | Status::Waiting => "warn",
         Status::Failed | Status::Parked | Status::Unknown => "bad",
         Status::Skipped | Status::Cancelled | Status::Expired => "off",
     }
@@ -127,6 +127,18 @@ pub(crate) fn sign(status: impl Plain<Status>) -> &'static str {
 /// Writes a machine-readable name as words: `target_gone` as `target gone`.
 pub(crate) fn words(name: &str) -> String {
     name.replace('_', " ")
+}
+
+/// Writes a number of milliseconds, such as `340 ms` or `2 m 5 s`.
+pub(crate) fn millis(millis: impl Plain<u64>) -> String {
+    let millis = millis.plain();
+    let seconds = millis / 1_000;
+    match (seconds / 3_600, seconds / 60 % 60, seconds % 60) {
+        _ if millis < 10_000 => format!("{millis} ms"),
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} m {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} m"),
+    }
 }
 
 /// Parses a duration such as `30m`, `2h` or `7d`.
@@ -162,6 +174,8 @@ mod tests {
 
     #[test]
     fn durations_have_one_unit_and_are_limited() {
+        let written = [0, 9_999, 10_000, 125_000, 7_260_000].map(|number: u64| millis(number));
+        assert_eq!(written, ["0 ms", "9999 ms", "10 s", "2 m 5 s", "2 h 1 m"]);
         assert_eq!(duration("2h"), Some(Duration::from_secs(7_200)));
         for refused in ["", "h", "2", "0s", "2y", "-1h", "99999999999999999d"] {
             assert_eq!(duration(refused), None, "{refused}");

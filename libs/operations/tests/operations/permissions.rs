@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
-use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp};
+use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
 use operations::overview::Overviews;
@@ -129,8 +129,11 @@ async fn reading_denials(
     call!(denied, "find send", recent::find(operations, caller, app, send));
     call!(denied, "page of pairs", recent::pairs(operations, caller, (app, send), filter, None, 1));
     call!(denied, "send of id", recent::send_of(operations, caller, app, Uuid::nil()));
-    call!(denied, "list people", people::list(operations, caller, app, None, 1));
+    let (all, start) = (UserFilter::All, UserFilter::Start("a"));
+    call!(denied, "list people", people::list(operations, caller, app, all, None, 1));
+    call!(denied, "search people", people::list(operations, caller, app, start, None, 1));
     call!(denied, "find person", people::find(operations, caller, app, "ada"));
+    call!(denied, "find numbered person", people::find_numbered(operations, caller, app, UserNumber(1)));
     call!(denied, "page of parked", parked::page(operations, caller, app, None, 1, |_| true));
     denied
 }
@@ -187,7 +190,7 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 41,
+            Role::Viewer => 42,
             Role::Support => 36,
             Role::Editor => 30,
             Role::Operator => 6,
@@ -205,7 +208,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 66);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 68);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();

@@ -10,7 +10,7 @@ use operations::parked;
 use store::deliveries::recent::{LatestAnswer, ParkedMark, ParkedMessage};
 
 use super::sends::PAGE;
-use super::shell::Visit;
+use super::shell::{PersonLink, Visit};
 use crate::answer::{Answer, Part, page, part};
 use crate::console::Console;
 use crate::query::{Pairs, Search};
@@ -23,8 +23,7 @@ struct ParkedRow {
     message: ParkedMessage,
     answer: Option<LatestAnswer>,
     send: Option<String>,
-    /// Identifier of the person, and the path of their page.
-    person: Option<(String, String)>,
+    person: Option<PersonLink>,
 }
 
 struct Group {
@@ -83,7 +82,7 @@ fn rows(
         let recipient = answer.as_ref().and_then(|answer| answer.recipient.clone());
         ParkedRow {
             send: message.send.map(|send| visit.send_path(&send)),
-            person: recipient.map(|identifier| (identifier.clone(), visit.person_path(&identifier))),
+            person: recipient.map(|identifier| visit.person(&identifier)),
             message,
             answer,
         }

@@ -11,7 +11,7 @@ use store::sends::recent::{RecentSend, SendOutcome};
 use store::sends::status::RequestSummary;
 use uuid::Uuid;
 
-use super::shell::Visit;
+use super::shell::{PersonLink, Visit};
 use crate::answer::{Answer, Part, Refusal, page, part};
 use crate::console::Console;
 use crate::query::{Pairs, Search};
@@ -138,7 +138,10 @@ fn shares(outcome: &SendOutcome) -> Vec<Share> {
 
 struct PairRow {
     pair: PairStatus,
-    person: Option<String>,
+    /// None if the recipient was erased.
+    person: Option<PersonLink>,
+    /// Path of the page that explains the send for the recipient.
+    explained: String,
     /// Masked.
     target: Option<String>,
     answer: Option<String>,
@@ -162,9 +165,13 @@ struct SendPage {
     next: Option<String>,
 }
 
-pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pairs) -> Answer {
+pub(crate) fn send_id(text: &str) -> Result<SendId, Refusal> {
     const MISSING: Refusal = Refusal::NotFound("This is not the id of a send.");
-    let id = SendId(id.parse::<Uuid>().map_err(|_| MISSING)?);
+    Ok(SendId(text.parse::<Uuid>().map_err(|_| MISSING)?))
+}
+
+pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pairs) -> Answer {
+    let id = send_id(id)?;
     let (app, caller) = (visit.app()?.id, &visit.operator.caller);
     let (summary, send) = recent::find(&console.operations, caller, app, id).await?;
     let mut search = Search::read(query, OF_A_SEND);
@@ -172,7 +179,7 @@ pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pair
     let statuses: Vec<_> = Status::ALL.iter().map(|status| (status.as_str(), *status)).collect();
     let (channel, status) = (search.one_of("channel", &channels), search.one_of("status", &statuses));
     let recipient = search.value("recipient").map(str::to_owned);
-    let filter = PairFilter { recipient: recipient.as_deref(), channel, status };
+    let filter = PairFilter { recipient: recipient.as_deref(), channel, status, recipient_index: None };
     let after = query.text("after").and_then(position);
     let read = part(recent::pairs(&console.operations, caller, (app, id), filter, after, PAGE).await)?;
     let next = read.as_ref().ok().and_then(|(_, next)| *next).map(|next| {
@@ -182,7 +189,8 @@ pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pair
     });
     let rows = read.map(|(pairs, _)| {
         let row = |pair: PairStatus| PairRow {
-            person: pair.recipient.as_deref().map(|identifier| visit.person_path(identifier)),
+            person: pair.recipient.as_deref().map(|identifier| visit.person(identifier)),
+            explained: visit.explain_path(&id, pair.position.recipient_index),
             target: pair.target.as_deref().map(masked),
             answer: pair.attempts.last().map(|attempt| {
                 format!("{} {}", attempt.provider_code, attempt.provider_message).trim().to_owned()

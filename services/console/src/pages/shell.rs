@@ -1,7 +1,9 @@
 //! The frame around every page of a signed-in operator.
 
-use domain::Role;
+use domain::target::masked;
+use domain::{Role, SendId};
 use operations::operators::SignedIn;
+use operations::people::{MaskedPerson, shown_identifier};
 use store::control::app::App;
 
 use crate::route::encoded;
@@ -22,8 +24,21 @@ pub(crate) struct Visit {
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 4] =
-    [("Overview", "", 'o'), ("Sends", "sends", 's'), ("People", "people", 'p'), ("Parked", "parked", 'k')];
+const TABS: [(&str, &str, char); 5] = [
+    ("Overview", "", 'o'),
+    ("Sends", "sends", 's'),
+    ("People", "people", 'p'),
+    ("Waiting", "waiting", 'w'),
+    ("Parked", "parked", 'k'),
+];
+
+/// A person in a list.
+pub(crate) struct PersonLink {
+    /// Identifier as the operator may see it.
+    pub(crate) shown: String,
+    /// Path of the person's page; None if it would reveal what is masked.
+    pub(crate) path: Option<String>,
+}
 
 /// A tab of the page.
 pub(crate) struct Tab {
@@ -52,12 +67,47 @@ impl Visit {
         app.unwrap_or_else(|| format!("{}/apps", self.base)) + below
     }
 
-    pub(crate) fn send_path(&self, send: &domain::SendId) -> String {
+    pub(crate) fn send_path(&self, send: &SendId) -> String {
         self.path(&format!("/sends/{send}"))
     }
 
     pub(crate) fn person_path(&self, identifier: &str) -> String {
         self.path(&format!("/people/{}", encoded(identifier)))
+    }
+
+    /// Returns the path of the page that explains a send for one of its recipients.
+    pub(crate) fn explain_path(&self, send: &SendId, recipient_index: i32) -> String {
+        self.path(&format!("/sends/{send}/explain?recipient={recipient_index}"))
+    }
+
+    /// Returns the path of the page that explains a send for a person, or of the send if the operator may not know the identifier.
+    pub(crate) fn explain_path_of(&self, send: &SendId, identifier: Option<&str>) -> String {
+        match identifier.filter(|identifier| self.shown(identifier) == **identifier) {
+            Some(identifier) => self.path(&format!("/sends/{send}/explain?person={}", encoded(identifier))),
+            None => self.send_path(send),
+        }
+    }
+
+    pub(crate) fn person(&self, identifier: &str) -> PersonLink {
+        let shown = self.shown(identifier);
+        let path = (shown == identifier).then(|| self.person_path(identifier));
+        PersonLink { shown, path }
+    }
+
+    /// Returns the path of a person's page, by number if the operator may not know the identifier.
+    pub(crate) fn path_of_person(&self, person: &MaskedPerson) -> String {
+        if person.shown == person.identifier {
+            self.person_path(&person.identifier)
+        } else {
+            self.path(&format!("/people/number/{}", person.number))
+        }
+    }
+
+    fn shown(&self, identifier: &str) -> String {
+        match &self.app {
+            Some(app) => shown_identifier(&self.operator.caller, app.id, identifier),
+            None => masked(identifier),
+        }
     }
 
     pub(crate) fn app_name(&self) -> &str {

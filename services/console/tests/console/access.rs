@@ -10,8 +10,12 @@ const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 /// Returns the path of a route, with the app `app` and ids of data that [`filled`] adds.
 fn path(route: &str, app: &str) -> String {
     let id = if route.contains("sends") { SEND } else { "ada" };
-    let path = route.replace("{app}", app).replace("{id}", id);
-    if path.ends_with("/find") { path + "?q=ada" } else { path }
+    let path = route.replace("{app}", app).replace("{id}", id).replace("{number}", "7");
+    match path.rsplit('/').next() {
+        Some("find") => path + "?q=ada",
+        Some("explain") => path + "?person=ada",
+        _ => path,
+    }
 }
 
 async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
@@ -19,7 +23,9 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
     let (shop, bank) = (console.installation.app("shop").await, console.installation.app("bank").await);
     for app in [shop, bank] {
         let statements = [
-            format!("INSERT INTO app_user (app_id, identifier) VALUES ({app}, 'ada')"),
+            format!(
+                "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE VALUES ({app}, 7, 'ada')"
+            ),
             format!(
                 "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
                  VALUES ({app}, '{SEND}', now(), 'bulk', 'Order shipped', 1)"
@@ -38,7 +44,7 @@ async fn each_page_is_shown_to_roles_in_its_app_and_hidden_from_others() {
     let mut checked = 0;
     let pages: Vec<&str> =
         ROUTES.iter().filter(|(_, route)| route.contains("{app}")).map(|(_, route)| *route).collect();
-    assert!(pages.len() >= 7);
+    assert!(pages.len() >= 10);
     for &role in Role::ALL {
         let everywhere = console.operator(role, None).await;
         let in_shop = console.operator(role, Some(shop)).await;
@@ -133,5 +139,78 @@ async fn only_a_trusted_proxy_signs_operators_in() {
             let call = console.call(Method::GET, "/apps").header("x-forwarded-email", email);
             assert_eq!(call.send().await.unwrap().status(), expected, "{email}");
         }
+    }
+}
+
+/// A person whose identifier is an email address, with a parked delivery of the send.
+const EVE: [&str; 4] = [
+    "INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE
+     SELECT id, 8, 'eve@example.com', '{\"name\": \"Eve Adams\"}' FROM app WHERE name = 'shop'",
+    "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+     SELECT app_id, send_id, 0, 0, 'eve@example.com', 8, true, '{}' FROM request
+     WHERE app_id = (SELECT id FROM app WHERE name = 'shop')",
+    "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, reason, settled_at)
+     SELECT app_id, gen_random_uuid(), send_id, 0, 8, 'email', identifier, 'parked', 'retries_exhausted', now() FROM planned_recipient",
+    "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
+     SELECT gen_random_uuid(), app_id, send_id, id, 'JOB_email_bulk', '', '535' FROM delivery",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_that_are_identifiers_are_masked_for_viewers_only() {
+    let (console, ..) = filled().await;
+    for statement in EVE {
+        console.installation.run(statement).await;
+    }
+    let (viewer, support) =
+        (console.operator(Role::Viewer, None).await, console.operator(Role::Support, None).await);
+    let pages = [
+        "/people".to_owned(),
+        "/people/number/8".to_owned(),
+        "/parked".to_owned(),
+        format!("/sends/{SEND}"),
+        format!("/sends/{SEND}/explain?recipient=0"),
+    ];
+    for path in pages {
+        let masked = console.page(&format!("/apps/shop{path}"), &viewer).await;
+        assert!(masked.contains("e***@example.com"), "{path}: {masked}");
+        for hidden in ["eve@example.com", "eve%40example.com", "Eve Adams"] {
+            assert!(!masked.contains(hidden), "{path} shows {hidden}: {masked}");
+        }
+        let shown = console.page(&format!("/apps/shop{path}"), &support).await;
+        assert!(shown.contains("eve@example.com"), "{path}: {shown}");
+    }
+    let explained = format!("/apps/shop/sends/{SEND}/explain?person=eve%40example.com");
+    let explained = console.page(&explained, &support).await;
+    for text in
+        ["Order shipped → Eve Adams", "The email is parked", "What happened", "tidings parked redrive"]
+    {
+        assert!(explained.contains(text), "{text}: {explained}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn support_searches_people_by_a_beginning_and_viewers_by_the_whole_identifier() {
+    let (console, ..) = filled().await;
+    console.installation.run(EVE[0]).await;
+    let number = "UPDATE app_user SET profile = profile || '{\"phoneNumber\": \"+4915112345\"}' WHERE identifier = 'ada'";
+    console.installation.run(number).await;
+    let (viewer, support) =
+        (console.operator(Role::Viewer, None).await, console.operator(Role::Support, None).await);
+    for (search, found) in [
+        ("EVE", "/people/eve%40example.com"),
+        ("eve a", "/people/eve%40example.com"),
+        ("email:Eve@example.com", "/people/eve%40example.com"),
+        ("phoneNumber:%2B49 151 12345", "/people/ada"),
+        ("%2B49 (151) 12345", "/people/ada"),
+    ] {
+        let path = format!("/apps/shop/people?q={}", search.replace(' ', "+"));
+        let page = console.page(&path, &support).await;
+        assert!(page.contains(&format!("href=\"/apps/shop{found}\"")), "{path}: {page}");
+        let page = console.page(&path, &viewer).await;
+        assert!(page.contains("No person here is") && !page.contains("<table"), "{path}: {page}");
+    }
+    for session in [&viewer, &support] {
+        let page = console.page("/apps/shop/people?q=ada", session).await;
+        assert!(page.contains("href=\"/apps/shop/people/ada\""), "{page}");
     }
 }

@@ -13,6 +13,7 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
     let empty = [
         ("/apps/shop/sends", "No send yet."),
         ("/apps/shop/people", "No people yet."),
+        ("/apps/shop/waiting", "No delivery waits."),
         ("/apps/shop/parked", "Nothing is parked."),
     ];
     for (path, text) in empty {
@@ -21,7 +22,10 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
     }
     console
         .installation
-        .run("ALTER TABLE request RENAME TO request_2; ALTER TABLE app_user RENAME TO app_user_2; ALTER TABLE parked RENAME TO parked_2")
+        .run(
+            "ALTER TABLE request RENAME TO request_2; ALTER TABLE app_user RENAME TO app_user_2;
+             ALTER TABLE parked RENAME TO parked_2; ALTER TABLE timer RENAME TO timer_2",
+        )
         .await;
     for (path, text) in empty {
         let page = console.page(path, &admin).await;

@@ -1,0 +1,84 @@
+//! Why a person got a notification of a send or did not.
+
+use actix_web::http::StatusCode;
+use askama::Template;
+use domain::SendId;
+use operations::explain::{self, Explained, Explanation};
+use operations::sends::recent;
+use store::sends::pairs::PairFilter;
+
+use super::sends::send_id;
+use super::shell::{PersonLink, Visit};
+use crate::answer::{Answer, Part, Refusal, page, part};
+use crate::console::Console;
+use crate::query::Pairs;
+use crate::text;
+
+#[derive(Template)]
+#[template(path = "explain.html")]
+struct ExplainPage {
+    visit: Visit,
+    id: SendId,
+    heading: String,
+    /// Identifier that the operator typed.
+    typed: String,
+    person: Option<PersonLink>,
+    /// None if the page was opened without a person.
+    answer: Part<Option<Explained<Explanation>>>,
+}
+
+/// Explains a send for the person with an identifier (`person`), or for the recipient at a place of the send (`recipient`).
+pub(crate) async fn explain(console: &Console, visit: Visit, id: &str, query: &Pairs) -> Answer {
+    let id = send_id(id)?;
+    let typed = query.text("person").unwrap_or_default().to_owned();
+    let place = query.text("recipient").filter(|_| typed.is_empty());
+    let (identifier, answer) = match place {
+        None if typed.is_empty() => (None, Ok(None)),
+        None => (Some(typed.clone()), request(console, &visit, id, &typed).await?),
+        Some(place) => match recipient(console, &visit, id, place).await? {
+            Some(identifier) => {
+                let answer = request(console, &visit, id, &identifier).await?;
+                (Some(identifier), answer)
+            }
+            None => (None, Ok(Some(Explained::Erased))),
+        },
+    };
+    let heading = match &answer {
+        Ok(Some(Explained::Found(found))) => heading(found),
+        _ => "Explain a send".to_owned(),
+    };
+    let person = identifier.map(|identifier| visit.person(&identifier));
+    page(StatusCode::OK, &ExplainPage { visit, id, heading, typed, person, answer })
+}
+
+async fn request(
+    console: &Console,
+    visit: &Visit,
+    id: SendId,
+    identifier: &str,
+) -> Result<Part<Option<Explained<Explanation>>>, Refusal> {
+    let (app, caller) = (visit.app()?.id, &visit.operator.caller);
+    let found = explain::request(&console.operations, caller, app, identifier, id, true).await;
+    Ok(part(found)?.map(Some))
+}
+
+/// Returns the identifier of the recipient at a place of the send; None if the recipient was erased.
+async fn recipient(
+    console: &Console,
+    visit: &Visit,
+    id: SendId,
+    place: &str,
+) -> Result<Option<String>, Refusal> {
+    const MISSING: Refusal =
+        Refusal::NotFound("Nothing was planned for a recipient at this place of the send.");
+    let place = place.parse().map_err(|_| MISSING)?;
+    let filter = PairFilter { recipient_index: Some(place), ..PairFilter::default() };
+    let (app, caller) = (visit.app()?.id, &visit.operator.caller);
+    let (pairs, _) = recent::pairs(&console.operations, caller, (app, id), filter, None, 1).await?;
+    Ok(pairs.into_iter().next().ok_or(MISSING)?.recipient)
+}
+
+fn heading(found: &Explanation) -> String {
+    let title = found.request.as_ref().and_then(|stored| stored.title.as_deref()).unwrap_or("Send");
+    format!("{title} → {}", found.person.shown())
+}
