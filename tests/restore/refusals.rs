@@ -16,6 +16,7 @@ const OF_BEFORE: &str =
     "DROP INDEX planned_recipient_person;
     ALTER TABLE timer DROP COLUMN delivery_id, DROP COLUMN wait_reason, DROP COLUMN provider, DROP COLUMN code;
     ALTER TABLE installation DROP COLUMN system_identifier, DROP COLUMN database_oid, DROP COLUMN table_oid;
+    DROP TABLE cancellation_key;
     DROP TABLE log_mark, restored_job;
     DROP TRIGGER audit_is_append_only ON audit;
     DROP FUNCTION refuse_audit_change;
@@ -67,7 +68,7 @@ const OF_BEFORE: &str =
     ALTER TABLE web_push_subscription DROP COLUMN proven;
     DROP TABLE operator_code, operator_session, operator_grant, operator;
     DROP INDEX parked_age;
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -77,6 +77,7 @@ pub enum Object {
     ParkedMessage,
     User,
     Request,
+    CancellationKey,
     Topic,
     /// A topic to which users may subscribe themselves.
     OpenTopic,
@@ -108,6 +109,7 @@ impl fmt::Display for Object {
             Object::ParkedMessage => "parked message",
             Object::User => "user",
             Object::Request => "request",
+            Object::CancellationKey => "send with this cancellationKey",
             Object::Topic => "topic",
             Object::OpenTopic => "open topic",
             Object::TopicSubscription => "subscription of the user",

@@ -1,3 +1,4 @@
+pub mod cancellation_key;
 pub mod chunk;
 pub mod expansion;
 pub mod facts;

@@ -77,6 +77,11 @@ impl PathId {
         valid_or_problems(topic, problems)
     }
 
+    /// Parses the id as the identifier of a workflow; 400 if it is invalid.
+    pub fn workflow(self) -> Result<String, Failure> {
+        self.identifier("identifier")
+    }
+
     /// Parses the id as the identifier of a category; 400 if it is invalid.
     pub fn category_identifier(self) -> Result<String, Failure> {
         self.identifier("id")

@@ -19,7 +19,7 @@ const CROWDED_PAUSE: Duration = Duration::from_secs(1);
 const CROWDED: f64 = 0.7;
 const ROOMY: f64 = 0.6;
 
-/// Idempotency keys per statement.
+/// Idempotency or cancellation keys per statement.
 const KEYS: u32 = 5_000;
 /// Messages without receipts per statement. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
@@ -45,8 +45,11 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
             tracing::warn!(%error, "cannot remove messages that have waited too long for a receipt; trying again");
         }
-        if let Some(Err(error)) = token.run_until_cancelled(remove_files(&context)).await {
-            tracing::warn!(error = format!("{error:#}"), "cannot remove old attachments; trying again");
+        if let Some(Err(error)) = token.run_until_cancelled(remove_files_and_keys(&context)).await {
+            tracing::warn!(
+                error = format!("{error:#}"),
+                "cannot remove old attachments or cancellation keys; trying again"
+            );
         }
     }
     Ok(())
@@ -111,11 +114,12 @@ async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
 
 /// Does nothing while the log contains an unprocessed message that is older than the retention. The send of that message may still need its
 /// attachments, and the rows that protect them may not exist yet.
-async fn remove_files(context: &Context) -> anyhow::Result<()> {
+async fn remove_files_and_keys(context: &Context) -> anyhow::Result<()> {
     if is_anything_ahead(context, clock::now() - context.config.streams.retention).await? {
         return Ok(());
     }
     while context.store.deliveries().review_old_attachments(FILES).await?.looked_at == u64::from(FILES) {}
+    while context.store.sends().review_old_cancellation_keys(KEYS).await? == u64::from(KEYS) {}
     Ok(())
 }
 

@@ -131,6 +131,7 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         deliveries::explain::explain,
         status::retrieve,
         cancellation::cancel,
+        cancellation::cancel_keyed,
         workflows::cancel,
         deliveries::list::list,
         twilio::status,

@@ -150,7 +150,7 @@ pub(crate) fn table() -> Table {
         .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/explain", [get(deliveries::explain::explain)]))
-        .service(resource("/v3/requests", [get(sends::list)]))
+        .service(resource("/v3/requests", [get(sends::list), delete(cancellation::cancel_keyed)]))
         .service(resource("/v3/requests/{id}", [get(status::retrieve), delete(cancellation::cancel)]))
         .service(resource("/v3/workflows/{id}", [patch(workflows::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))

@@ -82,16 +82,28 @@ async fn each_call_works_with_and_without_the_version_in_the_base_url() {
 }
 
 #[tokio::test]
-async fn workflows_are_unknown_below_each_version() {
+async fn runs_of_a_workflow_are_cancelled_below_each_version() {
     let service = Service::start_with(Backing::Nothing).await;
     let app = service.app("shop").await;
+    service.template(&app, "welcome", None, json!({"inApp": {"title": "Hello"}})).await;
     for base in ["/v3", "/v4", ""] {
         let client = Client { service: &service, app: &app, base };
-        let cancelled =
-            client.send("PATCH", "/workflows/welcome", &json!({"cancellationKey": "order-7"})).await;
-        cancelled.fails(404, "not_found");
-        let message = cancelled.body["message"].as_str().unwrap();
-        assert!(message.contains("DELETE /v3/requests/{requestId}"), "{message}");
+        let sends = Client { service: &service, app: &app, base: "" };
+        let key = format!("order{}", base.replace('/', "-"));
+        let run = json!({
+            "notification": {"workflow": {"identifier": "welcome", "cancellationKey": key}},
+            "sendTo": {"recipients": ["ada"]},
+        });
+        sends.send("POST", "/notifications", &run).await.is(202);
+        let cancel = async |workflow: &str| {
+            client.send("PATCH", &format!("/workflows/{workflow}"), &json!({"cancellationKey": key})).await
+        };
+        cancel("another").await.fails(404, "not_found");
+        assert_eq!(cancel("welcome").await.is(200), json!({"requests": 1, "cancelled": 0}));
+        assert_eq!(cancel("welcome").await.is(200), json!({"requests": 0, "cancelled": 0}));
+        let some = json!({"cancellationKey": key, "cancelFor": {"recipients": ["ada"]}});
+        let refused = client.send("PATCH", "/workflows/welcome", &some).await.is(400);
+        assert_eq!(refused["errors"][0]["field"], "cancelFor");
     }
     service.call("PATCH /v4/workflows/welcome").send().await.fails(401, "no_credentials");
     service.by(&app, "GET /v4/topics").send().await.fails(404, "not_found");

@@ -214,3 +214,53 @@ async fn a_send_that_cannot_be_planned_is_parked_and_reported() {
     assert_eq!(service.request(&shop, &send_id.to_string()).await["status"], "cancelled");
     service.by(&bank, &format!("GET {path}")).send().await.fails(404, "not_found");
 }
+
+#[tokio::test]
+async fn all_sends_with_a_key_are_cancelled_together() {
+    let service = Service::start().await;
+    let (shop, bank) = (service.app("shop").await, service.app("bank").await);
+    let tomorrow = clock::now() + std::time::Duration::from_secs(86_400);
+    let mut send = emails(&people("ada", 3));
+    send["sendAt"] = json!(tomorrow);
+    send["cancellationKey"] = json!("order-7");
+    let planned = service.sent(&shop, &send).await;
+    service.request(&shop, &planned).await;
+    let just_accepted = service.sent(&shop, &send).await;
+    let of_bank = service.sent(&bank, &send).await;
+    send["cancellationKey"] = json!("order-8");
+    let other = service.sent(&shop, &send).await;
+
+    let cancelled = service.by(&shop, "DELETE /v3/requests?cancellationKey=order-7").send().await.is(200);
+    assert_eq!(cancelled["requests"], 2);
+    assert!(cancelled["cancelled"].as_u64().unwrap() >= 6, "{cancelled}");
+    send["cancellationKey"] = json!("order-7");
+    let later = service.sent(&shop, &send).await;
+    for id in [&planned, &just_accepted] {
+        eventually(SOON, "the send is planned as cancelled", async || {
+            let request = service.request(&shop, id).await;
+            assert_eq!(request["status"], "cancelled");
+            (count(&request, "cancelled") == 6).then_some(())
+        })
+        .await;
+    }
+    for (app, id) in [(&bank, &of_bank), (&shop, &other), (&shop, &later)] {
+        assert_eq!(service.request(app, id).await["status"], "scheduled");
+    }
+}
+
+#[tokio::test]
+async fn a_cancellation_needs_a_key_that_a_send_has() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let cancel = async |query: &str| service.by(&shop, &format!("DELETE /v3/requests{query}")).send().await;
+    cancel("?cancellationKey=order-7").await.fails(404, "not_found");
+    let long = format!("?cancellationKey={}", "a".repeat(256));
+    for query in ["", "?cancellationKey=", &long] {
+        assert_eq!(cancel(query).await.is(400)["errors"][0]["field"], "cancellationKey");
+    }
+    let mut send = emails(&people("ada", 1));
+    send["cancellationKey"] = json!("one");
+    send["notification"]["workflow"] = json!({"identifier": "welcome", "cancellationKey": "two"});
+    let refused = service.by(&shop, "POST /v3/notifications").json(&send).send().await.is(400);
+    assert_eq!(refused["errors"][0]["code"], "ambiguous");
+}

@@ -46,7 +46,8 @@ pub enum AddressProblem {
 
 impl EmailAddress {
     /// Parses an address, ignoring white space around it. Address literals such as `a@[127.0.0.1]` are valid in RFC 5321 but refused,
-    /// because they let the author of an address choose the host that a relay connects to.
+    /// because they let the author of an address choose the host that a relay connects to. So are `<` and `>` in quotes, because some
+    /// servers end the path of a command at the first `>`.
     pub fn parse(text: &str) -> Result<EmailAddress, AddressProblem> {
         let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
         if text.ends_with('>') {
@@ -172,15 +173,14 @@ fn is_beyond_ascii(c: char) -> bool {
 
 /// `text` lacks its opening quote already.
 fn unquoted(text: &str) -> Option<String> {
-    let is_plain = |c: char| matches!(c, ' '..='~') || is_beyond_ascii(c);
+    let is_allowed = |c: &char| (matches!(c, ' '..='~') || is_beyond_ascii(*c)) && !matches!(c, '<' | '>');
     let mut content = String::with_capacity(text.len());
     let mut rest = text.chars();
     loop {
         match rest.next()? {
             '"' => return rest.next().is_none().then_some(content),
-            '\\' => content.push(rest.next().filter(|c| matches!(c, ' '..='~'))?),
-            c if is_plain(c) => content.push(c),
-            _ => return None,
+            '\\' => content.push(rest.next().filter(char::is_ascii).filter(is_allowed)?),
+            c => content.push(Some(c).filter(is_allowed)?),
         }
     }
 }

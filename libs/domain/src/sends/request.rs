@@ -68,6 +68,8 @@ crate::body! {
         /// Treatment of unknown recipients: `skip` them, or `reject` the whole send. An unknown recipient is an identifier without a user
         /// and without an inline profile. Default: `reject` with strict handling, otherwise `skip`.
         optional on_unknown_recipient as "onUnknownRecipient": OneOf<OnUnknownRecipient>,
+        /// A key by which `DELETE /v3/requests?cancellationKey=` cancels the send, together with all others that have it.
+        optional cancellation_key as "cancellationKey": Identifier,
         /// Same as the header `Idempotency-Key`.
         optional idempotency_key as "idempotencyKey": As<VisibleText, Text<MAX_IDENTIFIER>>,
     }
@@ -148,7 +150,7 @@ pub fn parse_send(body: Value, rules: SendRules) -> Result<ParsedSend, InvalidRe
 
 fn read_body(mut body: SendBody, rules: SendRules, problems: &mut Vec<Problem>) -> ParsedSend {
     let notification = body.notification(problems).map(|fields| fields.read(rules.strict, problems));
-    let Notification { mut content, template, category } = notification.unwrap_or_default();
+    let Notification { mut content, template, category, cancellation_key } = notification.unwrap_or_default();
     let Audience { recipients, topics, exclude, deprecated } =
         Audience::read(&mut body, rules.strict, problems);
     let category = body.category(problems).or(category);
@@ -162,6 +164,7 @@ fn read_body(mut body: SendBody, rules: SendRules, problems: &mut Vec<Problem>) 
     let send_at = body.send_at(problems).filter(|&at| at > rules.now);
     let expires_at = body.expires_at(problems);
     let untimely = check_times(send_at, expires_at, rules.now);
+    let cancellation_key = one_key(body.cancellation_key(problems), cancellation_key, problems);
     let lane = body.lane(problems);
     let unknown = body.on_unknown_recipient(problems);
     let idempotency_key = read_key(&mut body, problems);
@@ -189,6 +192,7 @@ fn read_body(mut body: SendBody, rules: SendRules, problems: &mut Vec<Problem>) 
         send_at,
         expires_at,
         lane,
+        cancellation_key,
         idempotency: None,
     };
     let reject_unknown =
@@ -231,6 +235,17 @@ fn check_times(send_at: Option<Timestamp>, expires_at: Option<Timestamp>, now: T
         untimely.push(Problem::new("expiresAt", "past", message));
     }
     untimely
+}
+
+/// Returns the cancellation key of the body or of its workflow, where published clients give it.
+fn one_key(own: Option<String>, of_workflow: Option<String>, problems: &mut Vec<Problem>) -> Option<String> {
+    if let (Some(own), Some(of_workflow)) = (&own, &of_workflow)
+        && own != of_workflow
+    {
+        let message = "cancellationKey and notification.workflow.cancellationKey differ; give one of them";
+        problems.push(Problem::new("cancellationKey", "ambiguous", message));
+    }
+    own.or(of_workflow)
 }
 
 fn read_key(body: &mut SendBody, problems: &mut Vec<Problem>) -> Option<String> {

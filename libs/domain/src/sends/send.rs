@@ -64,6 +64,9 @@ pub struct SendRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
     pub lane: Lane,
+    /// A key by which the app can cancel the send, together with others that have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancellation_key: Option<String>,
     /// The caller's idempotency key, and the digest of the body.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency: Option<IdempotencyKey>,
@@ -92,6 +95,17 @@ pub enum TemplateRef {
     Identifier(String),
     /// The number that Tidings assigned.
     Id(TemplateId),
+}
+
+impl TemplateRef {
+    /// None if the send names its template by number.
+    #[must_use]
+    pub fn identifier(&self) -> Option<&str> {
+        match self {
+            TemplateRef::Identifier(identifier) => Some(identifier),
+            TemplateRef::Id(_) => None,
+        }
+    }
 }
 
 /// One recipient of a send.

@@ -62,6 +62,7 @@ pub(super) async fn decide(
         exclude: Vec::new(),
         channels: like.channels,
         proven_targets: false,
+        cancellation_key: None,
         overrides: domain::overrides::Overrides::default(),
         attachments: Vec::new(),
         send_at: None,

@@ -53,6 +53,7 @@ impl Sends {
             self.publisher.volumes.release(app, VolumeQuota::Files, size);
             return Err(failure);
         }
+        self.keep_cancellation_key(app, send_id, &send).await?;
         let lane = send.lane;
         let accepted = Envelope {
             id: send_id.0,
@@ -110,6 +111,22 @@ impl Sends {
                 Err(OperationError::later(message, "files not written in time"))
             }
         }
+    }
+
+    /// Writes the cancellation key of a send to the database, if it has one. This happens before the event of the send is published, so that
+    /// a cancellation finds every accepted send.
+    async fn keep_cancellation_key(
+        &self,
+        app: AppId,
+        send_id: SendId,
+        send: &SendRequest,
+    ) -> Result<(), OperationError> {
+        if send.cancellation_key.is_none() {
+            return Ok(());
+        }
+        let now = clock::now();
+        let from = send.send_at.map_or(now, |at| at.max(now));
+        database(self.store.sends().keep_cancellation_key(app, send_id, send, from, self.retention)).await
     }
 
     /// Reserves the idempotency key for this send, or returns the send to which the key already belongs. In the second case,

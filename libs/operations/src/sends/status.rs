@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::{Action, AppId, SendId, Timestamp};
 use service_kit::clock;
+use store::sends::cancellation_key::KeyedSends;
 use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
 use store::sends::status::RequestSummary;
 use tokio::time::{Instant, sleep};
@@ -14,6 +15,19 @@ use crate::{Caller, Object, OperationError, Permission, Sends};
 /// Maximum time to wait until the dispatcher has written a request that was just accepted.
 const PLANNED_WITHIN: Duration = Duration::from_millis(1500);
 const ASK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Sends that are cancelled between two looks at the clock.
+const CANCELLED_TOGETHER: u32 = 100;
+const CANCELLED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Effect of a cancellation by key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cancelled {
+    /// Sends that had the key and were not cancelled by it before.
+    pub requests: u64,
+    /// Deliveries of these sends that will not be made. A send that is not planned yet counts none.
+    pub deliveries: u64,
+}
 
 impl Sends {
     /// Returns a request. Fails if it does not exist, or belongs to another app.
@@ -51,6 +65,39 @@ impl Sends {
         let cancelling = self.store.deliveries().cancel_request(app, request, actor);
         let cancelled = database(cancelling).await?;
         tracing::info!(%app, send_id = %request, cancelled, "cancelled a send");
+        Ok(cancelled)
+    }
+
+    /// Cancels the sends that have a cancellation key, like [`cancel`](Self::cancel). Sends that are not planned yet are cancelled too.
+    pub async fn cancel_keyed(
+        &self,
+        caller: &Caller,
+        sends: KeyedSends<'_>,
+    ) -> Result<Cancelled, OperationError> {
+        let actor = caller.authorize(Action::RequestCancel, sends.app)?;
+        if !database(self.store.sends().has_cancellation_key(sends)).await? {
+            return Err(OperationError::NotFound(Object::CancellationKey));
+        }
+        let end = Instant::now() + CANCELLED_WITHIN;
+        let mut cancelled = Cancelled::default();
+        loop {
+            let marked = database(self.store.sends().mark_cancelled(sends, CANCELLED_TOGETHER)).await?;
+            if marked.is_empty() {
+                break;
+            }
+            for &request in &marked {
+                let cancelling = self.store.deliveries().cancel_request(sends.app, request, actor);
+                cancelled.deliveries += database(cancelling).await?;
+            }
+            database(self.store.sends().end_cancellation(sends.app, &marked)).await?;
+            cancelled.requests += marked.len() as u64;
+            if Instant::now() > end {
+                let message =
+                    "not all sends with this cancellation key are cancelled yet; repeat the request";
+                return Err(OperationError::later(message, "sends not cancelled in time"));
+            }
+        }
+        tracing::info!(app = %sends.app, requests = cancelled.requests, cancelled = cancelled.deliveries, "cancelled sends by key");
         Ok(cancelled)
     }
 

@@ -147,6 +147,7 @@ fn send(content: InAppContent, template: Option<TemplateRef>, recipient: &Recipi
         exclude: Vec::new(),
         channels: None,
         proven_targets: false,
+        cancellation_key: None,
         overrides: Overrides::default(),
         attachments: Vec::new(),
         send_at: None,

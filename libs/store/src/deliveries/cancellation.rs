@@ -78,7 +78,7 @@ impl Deliveries<'_> {
         )
         .fetch_one(&mut *transaction)
         .await?;
-        set_event_timer(&mut transaction, app, send_id, cancelled_at.into()).await?;
+        publish(&mut transaction, app, send_id, cancelled_at.into()).await?;
         record(&mut transaction, app, send_id, actor).await?;
         transaction.commit().await?;
         Ok(stopped)
@@ -96,7 +96,7 @@ async fn record(
 
 /// After a restore from a backup, the request is cancelled again because of the event `RequestCancelled`. A request is cancelled at most
 /// once, so the id of the event is derived from the send id.
-async fn set_event_timer(
+pub(crate) async fn publish(
     connection: &mut PgConnection,
     app: AppId,
     send_id: SendId,
@@ -172,7 +172,7 @@ pub(crate) async fn stop_parked(
     )
     .fetch_one(&mut *connection)
     .await?;
-    set_event_timer(connection, app, send_id, cancelled_at.into()).await?;
+    publish(connection, app, send_id, cancelled_at.into()).await?;
     let stopped = send.recipients.len() * plan::cancellable_channels(send.channels.as_deref()).len();
     Ok(Some(stopped as u64))
 }

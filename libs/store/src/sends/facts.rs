@@ -20,6 +20,7 @@ use crate::control::template::TemplateVersion;
 use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::directory::user::proof::Unconfirmed;
 use crate::erasure::ErasedRecipients;
+use crate::sends::cancellation_key;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
 use crate::sends::planned_chunk::PlannedChunk;
@@ -165,11 +166,12 @@ pub(crate) async fn write_profiles_and_read(
     chunks: &mut [PlannedChunk],
 ) -> Result<Facts, Error> {
     let erased = erasures::read(connection, chunks).await?;
-    // Sends with a single chunk are checked too: in a restored database, such a send may be cancelled before it is planned.
+    let mut facts = Facts { erased, ..begin(connection, chunks).await? };
+    cancellation_key::cancel_marked(connection, chunks, &facts).await?;
+    // Sends with a single chunk are checked too: they may be cancelled by their key, or in a restored database, before they are planned.
     let sends: Vec<_> = chunks.iter().map(|planned| (planned.chunk.app, planned.chunk.send_id)).collect();
     expansion::lock_requests(connection, chunks).await?;
-    let requests = cancellation::lock_requests(connection, &sends).await?;
-    let mut facts = Facts { erased, requests, ..begin(connection, chunks).await? };
+    facts.requests = cancellation::lock_requests(connection, &sends).await?;
     categories::read_or_create(connection, chunks, &facts).await?;
     people::merge_inline_profiles(connection, chunks, &facts).await?;
     people::read(connection, chunks, &mut facts).await?;

@@ -10,6 +10,7 @@ use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::erasure;
+use crate::sends::cancellation_key;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
 use crate::sends::plan::locks::limit_waits_together;
@@ -45,7 +46,11 @@ impl Sends<'_> {
         };
         let written = write_requests_if_new(&mut transaction, &[request]).await? > 0;
         if written {
-            timer::insert(&mut transaction, std::slice::from_ref(timer)).await?;
+            let mut timer = timer.clone();
+            if cancellation_key::cancel_if_marked(&mut transaction, chunk).await? {
+                timer.due_at = chunk.accepted_at;
+            }
+            timer::insert(&mut transaction, &[timer]).await?;
         }
         if without_erased.as_ref().is_some_and(|chunk| chunk.send.has_only_erased_recipients()) {
             attachment::remove(&mut transaction, chunk.app, chunk.send_id).await?;

@@ -31,7 +31,7 @@ mod database {
 
 mod deliveries {
     mod attachment;
-    mod cancellation;
+    pub(crate) mod cancellation;
     mod fast_path;
     mod ledger;
     mod receipt;
@@ -68,6 +68,7 @@ mod recovery {
 }
 
 mod sends {
+    mod cancellation_key;
     mod idempotency;
     pub(crate) mod plan;
     mod retention;
@@ -175,6 +176,7 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> domain::SendRequest {
         exclude: Vec::new(),
         channels: None,
         proven_targets: false,
+        cancellation_key: None,
         overrides: Overrides::default(),
         attachments: Vec::new(),
         send_at: None,

@@ -155,6 +155,7 @@ pub(crate) fn send_to(recipients: Vec<Recipient>) -> SendRequest {
         exclude: Vec::new(),
         channels: None,
         proven_targets: false,
+        cancellation_key: None,
         overrides: Overrides::default(),
         attachments: Vec::new(),
         send_at: None,

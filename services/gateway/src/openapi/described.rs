@@ -5,6 +5,7 @@ use crate::directory::{
     bulk, categories, connect, preferences, profile, subscribers, subscriptions, topics, users,
 };
 use crate::inbox::{app_state, bulk as many, place};
+use crate::sends::workflows;
 
 web::described! {
     SendRequest: domain::request::SendBody,
@@ -28,6 +29,7 @@ web::described! {
     NewState: app_state::NewState,
     BulkChange: many::BulkChange,
     Snooze: place::Snooze,
+    WorkflowRuns: workflows::WorkflowRuns,
     TwilioStatus: twilio::StatusForm,
     TwilioMessage: twilio::MessageForm,
 }

@@ -1,27 +1,77 @@
-//! `PATCH /v3/workflows/{identifier}`, with which published clients cancel the run of a workflow.
+//! `PATCH /v3/workflows/{identifier}`, with which published clients cancel the runs of a workflow.
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
-use web::failure::Failure;
+use actix_web::web::Data;
+use domain::Problem;
+use domain::body::Body as _;
+use domain::body::kind::{FreeObject, Identifier as IdentifierKind};
+use domain::fields::check_plain_json;
+use store::sends::cancellation_key::KeyedSends;
+use web::body::Body;
+use web::failure::{Failure, valid_or_problems};
+use web::handling::Handling;
+use web::path_id::PathId;
 
 use crate::access::caller::AppCaller;
+use crate::gateway::Gateway;
+use crate::openapi::described;
 use crate::openapi::vocabulary::Identifier;
+use crate::sends::cancellation::KeyCancellationBody;
 
-/// Cancels the run of a workflow. Always a 404.
+domain::body! {
+    /// The runs of a workflow to cancel.
+    pub(crate) struct WorkflowRuns {
+        /// `cancellationKey` of the sends.
+        required cancellation_key as "cancellationKey": IdentifierKind,
+        /// Refused: sends are cancelled for all their recipients.
+        optional cancel_for as "cancelFor": FreeObject,
+    }
+    example {"cancellationKey": "order-7"}
+}
+
+/// Cancels the runs of a workflow.
 ///
-/// This release runs no workflows: a send delivers at once, or at its `sendAt`. Cancel a send with `DELETE /v3/requests/{requestId}`. The
-/// call is also available as `PATCH /v4/workflows/{identifier}`.
+/// A run is a send that names the workflow or template `identifier` and has the given `cancellationKey`. It is cancelled as
+/// `DELETE /v3/requests?cancellationKey=` does. The call is also available as `PATCH /v4/workflows/{identifier}`.
 #[utoipa::path(
     patch,
     path = "/v3/workflows/{identifier}",
     operation_id = "cancelWorkflow",
     tag = "requests",
     security(("app" = [])),
-    params(("identifier" = Identifier, Path, description = "The workflow's identifier.")),
-    responses((status = 404, description = "There is no such workflow.")),
+    params(("identifier" = Identifier, Path, description = "The identifier of the workflow or template.")),
+    request_body = described::WorkflowRuns,
+    responses(
+        (status = 200, description = "The sends are cancelled.", body = KeyCancellationBody),
+        (status = 404, description = "No send of this workflow has the key."),
+    ),
 )]
-pub(crate) async fn cancel(_: AppCaller) -> Result<HttpResponse, Failure> {
-    let message = "no such workflow: this release runs no workflows; cancel a send with \
-                   DELETE /v3/requests/{requestId}, where requestId is from the answer to the send";
-    Err(Failure::refused(StatusCode::NOT_FOUND, "not_found", message))
+pub(crate) async fn cancel(
+    caller: AppCaller,
+    gateway: Data<Gateway>,
+    id: PathId,
+    handling: Handling,
+    body: Body,
+) -> Result<HttpResponse, Failure> {
+    let body = body.json().await?;
+    let identifier = id.workflow()?;
+    let mut problems = Vec::new();
+    check_plain_json("", &body, &mut problems);
+    let key =
+        WorkflowRuns::open("", body, &mut problems).and_then(|runs| read(runs, handling, &mut problems));
+    let key = valid_or_problems(key, problems)?;
+    let sends = KeyedSends { app: caller.app, key: &key, template: Some(&identifier) };
+    let cancelled = gateway.sends.cancel_keyed(&caller.backend, sends).await?;
+    Ok(HttpResponse::Ok().json(KeyCancellationBody::from(cancelled)))
+}
+
+fn read(mut runs: WorkflowRuns, handling: Handling, problems: &mut Vec<Problem>) -> Option<String> {
+    let key = runs.cancellation_key(problems);
+    if runs.cancel_for(problems).is_some() {
+        let message = "cancelFor is not supported: a send is cancelled for all its recipients; \
+                       give sends to single recipients a cancellationKey each";
+        problems.push(Problem::new("cancelFor", "not_allowed", message));
+    }
+    runs.fields.finish(handling.strict, problems);
+    key
 }

@@ -59,6 +59,8 @@ fn a_malformed_address_is_refused_with_its_reason() {
         ("\"a@example.com", LocalPart),
         ("\"a\"b@example.com", LocalPart),
         ("\"a\r\n\"@example.com", LocalPart),
+        ("\"> SIZE=1\"@example.com", LocalPart),
+        ("\"\\<a\"@example.com", LocalPart),
         ("ada@", Domain),
         ("ada@.com", Domain),
         ("ada@example.", Domain),

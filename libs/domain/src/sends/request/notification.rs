@@ -30,6 +30,8 @@ crate::body! {
 crate::body! {
     struct Workflow {
         optional identifier: Identifier,
+        /// Same as `cancellationKey` of the send.
+        optional cancellation_key as "cancellationKey": Identifier,
     }
 }
 
@@ -38,6 +40,7 @@ pub(super) struct Notification {
     pub(super) content: InAppContent,
     pub(super) template: Option<TemplateRef>,
     pub(super) category: Option<String>,
+    pub(super) cancellation_key: Option<String>,
 }
 
 impl NotificationContent {
@@ -57,7 +60,7 @@ impl NotificationContent {
             problems.push(Problem::new(&path, "invalid_type", format!("{path} must be an object")));
         }
         let title_missing = !title_given || content.title.as_deref() == Some("");
-        let template = self.read_template(strict, problems);
+        let (template, cancellation_key) = self.read_template(strict, problems);
         let category = self.category(problems);
         self.fields.finish(strict, problems);
         if !named && title_missing {
@@ -65,20 +68,27 @@ impl NotificationContent {
                 "notification.title is required unless notification.templateIdentifier names a template";
             problems.push(Problem::new("notification.title", "required", message));
         }
-        Notification { content, template, category }
+        Notification { content, template, category, cancellation_key }
     }
 
-    fn read_template(&mut self, strict: bool, problems: &mut Vec<Problem>) -> Option<TemplateRef> {
+    /// Returns the template, and the cancellation key of the workflow.
+    fn read_template(
+        &mut self,
+        strict: bool,
+        problems: &mut Vec<Problem>,
+    ) -> (Option<TemplateRef>, Option<String>) {
         let identifier = self.template_identifier(problems);
+        let mut key = None;
         let workflow = self.workflow(problems).and_then(|mut workflow| {
             let identifier = workflow.identifier(problems);
+            key = workflow.cancellation_key(problems);
             workflow.fields.finish(strict, problems);
             identifier
         });
         if let Some(id) = self.template_id(problems) {
             match id.as_i64() {
                 Some(id) if identifier.is_none() && workflow.is_none() => {
-                    return Some(TemplateRef::Id(TemplateId(id)));
+                    return (Some(TemplateRef::Id(TemplateId(id))), key);
                 }
                 Some(_) => {}
                 None => {
@@ -87,6 +97,6 @@ impl NotificationContent {
                 }
             }
         }
-        identifier.or(workflow).map(TemplateRef::Identifier)
+        (identifier.or(workflow).map(TemplateRef::Identifier), key)
     }
 }

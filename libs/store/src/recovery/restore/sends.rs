@@ -6,6 +6,7 @@ use crate::Error;
 use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::recovery::restore::Restore;
+use crate::sends::cancellation_key;
 use crate::sends::chunk::Chunk;
 use crate::sends::send::{self, NewRequest};
 
@@ -26,6 +27,7 @@ impl Restore {
         let mut transaction = self.connection.begin().await?;
         let requests = write_requests(&mut transaction, &accepted).await?;
         let keys = write_keys(&mut transaction, &accepted).await?;
+        write_cancellation_keys(&mut transaction, &accepted).await?;
         transaction.commit().await?;
         Ok(RestoredSends { requests, keys })
     }
@@ -57,6 +59,14 @@ async fn write_requests(connection: &mut PgConnection, accepted: &[&Chunk]) -> R
     .execute(connection)
     .await?;
     Ok(written)
+}
+
+async fn write_cancellation_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<(), Error> {
+    // The keys are reviewed while their requests exist, so that any time from now on will do.
+    let until = |chunk: &Chunk| chunk.send.send_at.unwrap_or(chunk.accepted_at).max(chunk.accepted_at);
+    let keyed: Vec<_> =
+        accepted.iter().map(|chunk| (chunk.app, chunk.send_id, &*chunk.send, until(chunk))).collect();
+    cancellation_key::insert(connection, &keyed).await
 }
 
 async fn write_keys(connection: &mut PgConnection, accepted: &[&Chunk]) -> Result<u64, Error> {

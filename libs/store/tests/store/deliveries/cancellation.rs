@@ -25,13 +25,13 @@ use crate::{Fixture, NOW, fixture, recipient, send_id, send_to};
 const LATER: Timestamp = Timestamp::from_millis(4_000_000_000_000);
 const LEASE: Duration = Duration::from_secs(60);
 
-fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
+pub(crate) fn chunks(app: AppId, send: domain::SendRequest) -> [Chunk; 2] {
     let send = Arc::new(send);
     [0, 1].map(|chunk| Chunk::listed(app, send_id(1), chunk, NOW, Arc::clone(&send)))
 }
 
 /// Returns a send of two chunks over the given channels. All 600 recipients have inline profiles.
-fn to_600(channels: &[Channel]) -> domain::SendRequest {
+pub(crate) fn to_600(channels: &[Channel]) -> domain::SendRequest {
     let person = |number: i32| Recipient {
         profile: Some(Object::new()),
         ..recipient(&format!("user-{number}@example.com"))
@@ -40,7 +40,7 @@ fn to_600(channels: &[Channel]) -> domain::SendRequest {
 }
 
 /// Plans an email to every recipient whose chunk is not cancelled.
-async fn finish(mut freeze: Freeze) -> Result<(), store::Error> {
+pub(crate) async fn finish(mut freeze: Freeze) -> Result<(), store::Error> {
     let all = freeze.write_profiles_and_read_facts().await?;
     let decide = |chunk: &Chunk| -> Decisions {
         let numbered = (chunk.chunk * 500..).zip(chunk.recipients());
@@ -133,7 +133,7 @@ fn settlement(app: AppId, delivery: DeliveryId, token: Uuid) -> Settlement {
     }
 }
 
-fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
+pub(crate) fn timer(app: AppId, stream: StreamName, due_at: Timestamp) -> NewTimer {
     let message = b"later".to_vec();
     NewTimer {
         id: Uuid::new_v5(&Uuid::nil(), stream.to_string().as_bytes()),

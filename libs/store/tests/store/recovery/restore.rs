@@ -16,6 +16,7 @@ use domain::{
 };
 use store::database::installation::{LogMark, RecordedDatabase};
 use store::recovery::restore::{FoundJob, FoundOutcome, FoundPlan, Restore};
+use store::sends::cancellation_key::KeyedSends;
 use store::sends::chunk::Chunk;
 use store::sends::idempotency::{Reservation, ReservedSend};
 use store::{Settings, Store};
@@ -256,6 +257,17 @@ async fn an_unexpired_idempotency_key_names_its_send_again() {
     assert_eq!(of("old").await, None);
     assert_eq!(of("known").await, Some(known));
     assert_eq!(fixture.count("SELECT count(*) FROM request WHERE body IS NOT NULL").await, 3);
+}
+
+#[tokio::test]
+async fn a_cancellation_key_names_its_sends_again() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let send = domain::SendRequest { cancellation_key: Some("order-7".to_owned()), ..send_to(people(1)) };
+    let chunk = Chunk::listed(app, send_id(1), 0, NOW, Arc::new(send));
+    fixture.restore().await.add_sends(&[chunk]).await.unwrap();
+    let sends = KeyedSends { app, key: "order-7", template: None };
+    assert_eq!(fixture.store.sends().mark_cancelled(sends, 10).await.unwrap(), [send_id(1)]);
 }
 
 #[tokio::test]
