@@ -10,6 +10,7 @@ FROM nats:2.12-alpine AS nats
 
 FROM postgres:17-bookworm
 COPY --from=program /usr/local/bin/tidings /usr/local/bin/tidings
+COPY --from=program /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=nats /usr/local/bin/nats-server /usr/local/bin/nats-server
 RUN install --directory --mode=0700 --owner=postgres --group=postgres /data
 WORKDIR /data

@@ -45,6 +45,7 @@ impl RunningServices {
         let demo = demo::credentials(&context, &directory.demo_app()).await?;
         let providers = demo::providers(&stand_ins);
         demo::set_providers(&context, demo.app_id, &providers).await?;
+        let console = demo::console_link(&context).await?;
         let metrics = server::start(&context).await?;
         context.serve("gateway", gateway::run);
         context.serve("dispatcher", dispatcher::run);
@@ -72,7 +73,7 @@ impl RunningServices {
         let dev = DevFile {
             api,
             shop: shop.url(),
-            console: demo::console_link(&context).await?,
+            console,
             metrics: format!("http://127.0.0.1:{}/metrics", metrics.port()),
             outbox: stand_ins.outbox_url(),
             push_service: stand_ins.push_service_url(),
