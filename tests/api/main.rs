@@ -7,6 +7,7 @@ mod access {
     mod guarded_targets;
     mod isolation;
     mod matrix;
+    mod refused_calls;
     mod tokens;
     mod trust;
     mod unproven_targets;

@@ -63,6 +63,7 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("person", "/apps/demo/people/ada"),
         ("waiting", "/apps/demo/waiting"),
         ("parked", "/apps/demo/parked"),
+        ("refused", "/apps/demo/refused"),
         ("apps", "/apps"),
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
@@ -115,9 +116,13 @@ async fn the_console_works_without_scripts() {
     let window = browser.open_url("about:blank").await;
     browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
     let console = sign_in(&mut browser, &window, &running).await;
-    for (tab, heading) in
-        [("Sends", "Sends"), ("People", "People"), ("Waiting", "Waiting"), ("Parked", "Parked")]
-    {
+    for (tab, heading) in [
+        ("Sends", "Sends"),
+        ("People", "People"),
+        ("Waiting", "Waiting"),
+        ("Parked", "Parked"),
+        ("Refused", "Refused calls"),
+    ] {
         let click = format!(
             "[...document.querySelectorAll('.tabs a')].find((tab) => tab.textContent === '{tab}').click(); true"
         );
@@ -141,4 +146,37 @@ async fn the_console_works_without_scripts() {
         text.as_str().unwrap().contains("has been used or has expired").then_some(())
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_list_of_sends_stands_still_under_the_pointer_and_counts_newer_sends() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    go(&mut browser, &window, &format!("{console}/apps/demo/sends")).await;
+    let place = "(({x, y}) => [x + 40, y + 40])(document.querySelector('tbody').getBoundingClientRect())";
+    let place = browser.evaluate(&window, place).await;
+    let pointer = json!({"type": "mouseMoved", "x": place[0], "y": place[1]});
+    browser.call(&window, "Input.dispatchMouseEvent", pointer).await;
+    browser
+        .until_true(
+            &window,
+            "the pointer is over the list",
+            "document.getElementById('live').matches(':hover')",
+        )
+        .await;
+    let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+    let newer = "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
+         SELECT id, send_id_at(now() + interval '1 second'), now(), 'transactional', 'Newest', 1 FROM app WHERE name = 'demo'";
+    sqlx::raw_sql(newer).execute(&pool).await.unwrap();
+    pool.close().await;
+    let pill = "document.querySelector('.pill')?.textContent === '1 newer'";
+    browser.until_true(&window, "the number of newer sends", pill).await;
+    let first = "document.querySelector('tbody td.main').textContent";
+    assert_ne!(browser.evaluate(&window, first).await, "Newest", "the list stands still");
+    browser.evaluate(&window, "document.querySelector('.pill').click(); true").await;
+    assert_eq!(browser.evaluate(&window, first).await, "Newest");
+    assert_eq!(browser.evaluate(&window, "document.querySelector('.pill')").await, Value::Null);
 }

@@ -77,3 +77,14 @@ SELECT gen_random_uuid(), now() + interval '1 hour', 'JOB_' || channel || '_tran
   CASE channel WHEN 'email' THEN '421' WHEN 'sms' THEN '503' ELSE 'UNAVAILABLE' END FROM made WHERE luck BETWEEN 7 AND 8;
 INSERT INTO suppression (app_id, channel, target, delivery_id, code, created_at)
 SELECT app, 'email', 'ada@example.com', gen_random_uuid(), '550', now() - interval '40 minutes' FROM shop ON CONFLICT DO NOTHING;
+INSERT INTO refused_call (app_id, at, times, status, method, route, code, fields, api_key, client, proven)
+SELECT app, now() - (30 - n) * interval '97 seconds', CASE WHEN v.status = 429 THEN 40 + n ELSE 1 END, v.status, v.method, v.route, v.code, v.fields, left(a.api_key, 8), v.client, v.proven
+FROM shop JOIN app a ON a.id = app CROSS JOIN generate_series(1, 28) AS n
+JOIN (VALUES
+  (0, 400, 'POST', '/v3/notifications', 'required', ARRAY['notification.title'], '203.0.113.x', true),
+  (1, 400, 'POST', '/v3/notifications', 'invalid_type', ARRAY['sendTo.recipients[3].email', 'notification.data'], '203.0.113.x', true),
+  (2, 401, 'GET', '/v3/notifications', 'invalid_credentials', ARRAY[]::text[], '198.51.100.x', false),
+  (3, 403, 'PATCH', '/v3/profile', 'address_guarded', ARRAY[]::text[], '2001:db8:7::/48', false),
+  (4, 409, 'POST', '/v3/notifications', 'idempotency_conflict', ARRAY[]::text[], '203.0.113.x', true),
+  (5, 429, 'GET', '/v3/notifications/counts', 'rate_limited', ARRAY[]::text[], '192.0.2.x', true)
+) AS v (kind, status, method, route, code, fields, client, proven) ON v.kind = (n * n + n / 3) % 6 ORDER BY n;

@@ -1,4 +1,4 @@
-//! `tidings explain`, `tidings sends` and `tidings waiting`.
+//! `tidings explain`, `tidings sends`, `tidings waiting` and `tidings refused`.
 
 use serde_json::json;
 use sqlx::PgPool;
@@ -113,4 +113,33 @@ async fn sends_and_waiting_deliveries_are_listed() {
     assert_eq!((&group["code"], &group["deliveries"]), (&json!("535 5.7.8"), &json!(1)));
     let people = installation.run(&["waiting"]);
     assert!(people.output.contains("breaker open  main      535 5.7.8  1"), "{}", people.output);
+}
+
+#[tokio::test]
+async fn refused_calls_are_listed() {
+    let installation = with_one_send().await;
+    assert_eq!(installation.run(&["refused", "shop"]).output, "No call was refused.\n");
+    let pool = PgPool::connect(installation.database_url()).await.unwrap();
+    let refused = "INSERT INTO refused_call (app_id, at, times, status, method, route, code, fields, api_key, client, proven)
+         SELECT id, '2026-11-29T10:02:03Z', v.* FROM app, (VALUES
+           (1, 400, 'POST', '/v3/notifications', 'required', ARRAY['notification.title'], 'pk_12345', '192.0.2.x', true),
+           (9, 401, 'GET', '/v3/users/{id}', 'invalid_credentials', ARRAY[]::text[], 'pk_12345', '198.51.100.x', false)) AS v";
+    sqlx::raw_sql(refused).execute(&pool).await.unwrap();
+    pool.close().await;
+    let list = installation.run(&["refused", "shop"]).output;
+    for part in [
+        "9      401     invalid_credentials",
+        "GET /v3/users/{id}",
+        "198.51.100.x (unproven)",
+        "notification.title",
+    ] {
+        assert!(list.contains(part), "{part}\n{list}");
+    }
+    let told = installation.run(&["refused", "shop", "--code", "required", "--json"]).json();
+    let expected = json!([{
+        "at": "2026-11-29T10:02:03.000Z", "times": 1, "status": 400, "method": "POST", "route": "/v3/notifications",
+        "code": "required", "fields": ["notification.title"], "apiKeyStart": "pk_12345", "client": "192.0.2.x", "proven": true,
+    }]);
+    assert_eq!(told, expected);
+    assert_eq!(installation.run(&["refused", "shop", "--limit", "0"]).code, 2);
 }

@@ -3,6 +3,7 @@ pub mod link_key;
 pub mod operator;
 pub mod provider;
 pub mod quota;
+pub mod refused_call;
 pub mod setting;
 pub mod signing_key;
 pub mod template;

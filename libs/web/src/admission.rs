@@ -171,6 +171,11 @@ impl RequestApp {
         self.app.id
     }
 
+    /// Returns the public API key, which the request has sent.
+    pub fn api_key(&self) -> &str {
+        &self.app.api_key
+    }
+
     /// Returns the app's own limit of transactional sends per second; None if the default applies.
     pub fn transactional_rate(&self) -> Option<NonZeroU32> {
         self.app.settings.transactional_rate

@@ -51,15 +51,38 @@
     || scrollY > 40 || document.querySelector('details[open], dialog[open]') !== null
     || !getSelection().isCollapsed;
 
+  const pill = document.createElement('button');
+  pill.type = 'button';
+  pill.className = 'pill';
+
+  const replace = (live, fresh) => {
+    pill.remove();
+    showTimes(fresh);
+    live.replaceChildren(...fresh.childNodes);
+  };
+
+  // Rows that the list would gain; the pill says how many, and shows them when it is clicked.
+  const announce = (live, fresh) => {
+    const newer = [...fresh.querySelectorAll('tbody tr[id]')].filter((row) => !document.getElementById(row.id)).length;
+    if (newer === 0) return;
+    pill.textContent = `${newer}${newer === 50 ? '+' : ''} newer`;
+    pill.onclick = () => {
+      replace(live, fresh);
+      scrollTo({ top: 0 });
+      document.getElementById('main').focus({ preventScroll: true });
+    };
+    live.before(pill);
+  };
+
   const refresh = async (live) => {
-    if (isBusy(live)) return;
-    const answer = await fetch(location.href, { headers: { 'X-Part': 'live' }, redirect: 'error' });
+    if (document.hidden) return;
+    const answer = await fetch(location.href, { redirect: 'error' });
     if (!answer.ok) return;
     const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
     const fresh = page.getElementById('live');
-    if (!fresh || isBusy(live)) return;
-    showTimes(fresh);
-    live.replaceChildren(...fresh.childNodes);
+    if (!fresh) return;
+    if (isBusy(live)) announce(live, fresh);
+    else replace(live, fresh);
   };
 
   const live = document.getElementById('live');

@@ -3,6 +3,7 @@
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
+use anyhow::Context as _;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
 use operations::{MasterKeySource, Operations, apps};
@@ -11,8 +12,8 @@ use store::control::app::App;
 
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
 use crate::files::Files;
-use crate::pages::shell::Visit;
-use crate::pages::{explain, find, overview, parked, people, sends, sign_in, waiting};
+use crate::pages::shell::{Api, Visit};
+use crate::pages::{explain, find, overview, parked, people, refused, sends, sign_in, waiting};
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
 use crate::session;
@@ -36,6 +37,7 @@ pub(crate) struct Console {
     pub(crate) files: Files,
     /// Path before all paths of the console, without a trailing slash.
     pub(crate) base: String,
+    api: Api,
     public_origin: Option<String>,
     proxy_header: Option<String>,
     pub(crate) proxies: Vec<Network>,
@@ -52,6 +54,7 @@ impl Console {
             overviews: Overviews::new(context.store.clone()),
             files: Files::new()?,
             base: settings.base_path.clone(),
+            api: api(context)?,
             public_origin: settings.public_url.as_ref().map(|url| origin(url.expose())),
             proxy_header: settings.proxy_header.clone(),
             proxies: settings.proxy_from.clone(),
@@ -129,6 +132,7 @@ impl Console {
                     ["people", "number", number] => people::numbered(self, visit, number).await,
                     ["waiting"] => waiting::list(self, visit).await,
                     ["parked"] => parked::list(self, visit, &query).await,
+                    ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
                 }
@@ -158,6 +162,7 @@ impl Console {
         Ok(Visit {
             base: self.base.clone(),
             version: self.files.version.clone(),
+            api: self.api.clone(),
             operator,
             apps,
             app,
@@ -216,6 +221,20 @@ impl Console {
             RefusalPage { base: &self.base, version: &self.files.version, number, title, text, retry };
         page(status, &template).unwrap_or_else(|_| HttpResponse::build(status).body(title.to_owned()))
     }
+}
+
+/// Returns the address of the API as apps reach it.
+fn api(context: &Context) -> anyhow::Result<Api> {
+    let header_prefix =
+        context.config.header_prefixes.first().cloned().context("header_prefixes is empty")?;
+    let listen = context.config.gateway.listen;
+    let own = || {
+        let host =
+            if listen.ip().is_unspecified() { "localhost".to_owned() } else { listen.ip().to_string() };
+        format!("http://{host}:{}", listen.port())
+    };
+    let url = context.public_url().map_or_else(own, |url| url.trim_end_matches('/').to_owned());
+    Ok(Api { url, header_prefix })
 }
 
 /// Returns scheme and host of a URL.

@@ -5,6 +5,7 @@ pub(crate) mod find;
 pub(crate) mod overview;
 pub(crate) mod parked;
 pub(crate) mod people;
+pub(crate) mod refused;
 pub(crate) mod sends;
 pub(crate) mod shell;
 pub(crate) mod sign_in;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 18] = [
+pub const ROUTES: [(&str, &str); 19] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -20,6 +20,7 @@ pub const ROUTES: [(&str, &str); 18] = [
     ("GET", "/apps/{app}/people/number/{number}"),
     ("GET", "/apps/{app}/waiting"),
     ("GET", "/apps/{app}/parked"),
+    ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),
 ];

@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::{StreamName, Timestamp};
 use event_log::StreamState;
 use service_kit::{Context, clock};
+use store::control::refused_call::KEPT;
 use store::database::failure::Reader;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
@@ -25,6 +26,9 @@ const KEYS: u32 = 5_000;
 const MESSAGES: u32 = 1_000;
 /// Attachments checked per statement.
 const FILES: u32 = 100;
+/// Refused calls per statement, and how long they are kept. Of each app, only the latest are kept.
+const REFUSED_CALLS: u32 = 5_000;
+const REFUSED_CALLS_FOR: Duration = Duration::from_secs(14 * 86_400);
 
 /// Several dispatchers may do this at once, because removing twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
@@ -44,6 +48,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
             tracing::warn!(%error, "cannot remove messages that have waited too long for a receipt; trying again");
+        }
+        if let Some(Err(error)) = token.run_until_cancelled(remove_refused_calls(&context)).await {
+            tracing::warn!(%error, "cannot remove old refused calls; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files_and_keys(&context)).await {
             tracing::warn!(
@@ -109,6 +116,17 @@ async fn forget_keys(context: &Context) -> Result<(), store::Error> {
 async fn forget_awaited(context: &Context) -> Result<(), store::Error> {
     let age = context.config.delivery.receipt_wait;
     while context.store.deliveries().forget_awaited_receipts(age, MESSAGES).await? == u64::from(MESSAGES) {}
+    Ok(())
+}
+
+async fn remove_refused_calls(context: &Context) -> Result<(), store::Error> {
+    let control = context.store.control();
+    for app in control.apps_with_surplus_refused_calls(KEPT).await? {
+        control.remove_surplus_refused_calls(app, KEPT).await?;
+    }
+    while control.remove_old_refused_calls(REFUSED_CALLS_FOR, REFUSED_CALLS).await?
+        == u64::from(REFUSED_CALLS)
+    {}
     Ok(())
 }
 

@@ -6,6 +6,7 @@ pub(crate) mod device_secret;
 pub(crate) mod identity;
 pub(crate) mod known_app;
 pub(crate) mod refusals;
+pub(crate) mod refused_calls;
 mod signature;
 mod token;
 mod token_key;
@@ -21,11 +22,13 @@ use web::headers::HeaderNames;
 
 use crate::access::apps::Apps;
 use crate::access::refusals::Refusals;
+use crate::access::refused_calls::RefusedCalls;
 
 /// Keys, caches and settings that authenticate callers. It is app data of the server.
 pub(crate) struct Access {
     pub(crate) apps: Apps,
     pub(crate) refusals: Refusals,
+    pub(crate) refused_calls: RefusedCalls,
     pub(crate) header_names: HeaderNames,
     /// Longest time for which a bearer token may be valid.
     pub(crate) token_lifetime: Duration,
@@ -37,6 +40,7 @@ impl Access {
         Ok(Data::new(Access {
             apps: Apps::new(context),
             refusals: Refusals::new(),
+            refused_calls: RefusedCalls::new(),
             header_names: header_names.context("header_prefixes")?,
             token_lifetime: context.config.gateway.token_lifetime,
         }))

@@ -65,7 +65,7 @@ pub(crate) async fn exchange(
     {
         response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
     }
-    note_refusal(&response, &access);
+    note_refusal(&response, method, &access);
     observe(&response, method, begin);
     Ok(match exchange {
         Some(exchange) => response.map_body(|_, body| exchange.end_with(body)),
@@ -118,13 +118,14 @@ fn complete(response: &mut ServiceResponse, access: &Access) {
     }
 }
 
-/// Counts and logs the refusal if the answer refuses the credentials of the request.
-fn note_refusal(response: &ServiceResponse, access: &Access) {
+/// Notes a refused call for its app, and counts and logs it if the answer refuses the credentials of the request.
+fn note_refusal(response: &ServiceResponse, method: &str, access: &Access) {
     let request = response.request();
     let failure = response.response().error().and_then(Error::as_error::<Failure>);
     if let Some(failure) = failure {
         let app = RequestApp::of(request).map(|request_app| request_app.app());
         access.refusals.note(failure, app, peer::of_request(request));
+        access.refused_calls.note(request, method, failure, clock::now());
     }
 }
 

@@ -115,6 +115,11 @@ pub async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()
     let description = openapi::describe(prefix).context("the OpenAPI document")?;
     let declared = Data::new(Declared::read(&description));
     let document = Data::new(Document::new(description)?);
+    let (refusing, storing, ended) = (access.clone(), gateway.clone(), served.clone());
+    context.spawn("refused calls", async move {
+        refusing.refused_calls.store_until(ended, &storing.operations).await;
+        Ok(())
+    });
     let address = listener.local_addr()?;
     let sockets = realtime.sockets.clone();
     let shared = Shared { admission, access, gateway, realtime, document, declared };

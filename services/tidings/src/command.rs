@@ -5,7 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::print::print;
 use crate::{
     DONE, app, audit, explain, healthcheck, master_key, migrate, operator, parked, provider, rebuild,
-    restore, run, sends, smoke, suppression, template, users, verify, version, waiting, webhook,
+    refused_calls, restore, run, sends, smoke, suppression, template, users, verify, version, waiting,
+    webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -67,6 +68,7 @@ pub(crate) enum Tool {
     #[command(subcommand)]
     Suppression(suppression::Command),
     Users(users::Arguments),
+    Refused(refused_calls::Arguments),
     #[command(subcommand)]
     Operator(operator::Command),
     #[command(subcommand)]
@@ -116,6 +118,7 @@ impl Tool {
             Tool::Parked(command) => parked::run(command).await?,
             Tool::Suppression(command) => suppression::run(command).await?,
             Tool::Users(arguments) => users::run(&arguments).await?,
+            Tool::Refused(arguments) => refused_calls::run(&arguments).await?,
             Tool::Operator(command) => operator::run(command).await?,
             Tool::Audit(command) => audit::run(command).await?,
             Tool::Restore(arguments) => restore::run(&arguments).await?,

@@ -26,6 +26,7 @@ mod progress;
 mod provider;
 mod rebuild;
 mod refused;
+mod refused_calls;
 mod restore;
 mod run;
 mod sends;

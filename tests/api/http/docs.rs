@@ -302,6 +302,7 @@ fn docs_limits_states_the_limits_of_the_code() {
         ("messages of a stream", config.nats.max_messages.to_string()),
         ("concurrent calls of a worker, per lane", config.delivery.max_concurrency.to_string()),
         ("time for one webhook call", seconds(config.webhooks.timeout)),
+        ("listed refused calls of an app, for 14 days", store::control::refused_call::KEPT.to_string()),
     ];
     for (row, expected) in rows {
         assert_eq!(listed(row), expected, "{row}");

@@ -14,7 +14,7 @@ use operations::sends::recent;
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
     Caller, Conflict, Grant, Object, OperationError, Operations, Permission, audit, categories, explain,
-    operators, parked, people, suppressions, topics,
+    operators, parked, people, refused_calls, suppressions, topics,
     users::{self, UserFilter},
     webhooks,
 };
@@ -135,6 +135,7 @@ async fn reading_denials(
     call!(denied, "find person", people::find(operations, caller, app, "ada"));
     call!(denied, "find numbered person", people::find_numbered(operations, caller, app, UserNumber(1)));
     call!(denied, "page of parked", parked::page(operations, caller, app, None, 1, |_| true));
+    call!(denied, "refused calls", refused_calls::page(operations, caller, app, None, 1, |_| true));
     denied
 }
 
@@ -208,7 +209,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 68);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 69);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();

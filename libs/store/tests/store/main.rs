@@ -11,6 +11,7 @@ mod source;
 mod control {
     mod app;
     mod provider;
+    mod refused_call;
     mod setting;
     mod signing_key;
     mod template;

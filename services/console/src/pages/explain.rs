@@ -12,6 +12,7 @@ use super::shell::{PersonLink, Visit};
 use crate::answer::{Answer, Part, Refusal, page, part};
 use crate::console::Console;
 use crate::query::Pairs;
+use crate::route::encoded;
 use crate::text;
 
 #[derive(Template)]
@@ -23,6 +24,8 @@ struct ExplainPage {
     /// Identifier that the operator typed.
     typed: String,
     person: Option<PersonLink>,
+    /// None if the operator may not know the identifier.
+    curl: Option<String>,
     /// None if the page was opened without a person.
     answer: Part<Option<Explained<Explanation>>>,
 }
@@ -47,8 +50,11 @@ pub(crate) async fn explain(console: &Console, visit: Visit, id: &str, query: &P
         Ok(Some(Explained::Found(found))) => heading(found),
         _ => "Explain a send".to_owned(),
     };
-    let person = identifier.map(|identifier| visit.person(&identifier));
-    page(StatusCode::OK, &ExplainPage { visit, id, heading, typed, person, answer })
+    let person = identifier.as_deref().map(|identifier| visit.person(identifier));
+    let known = identifier.filter(|_| person.as_ref().is_some_and(|person| person.path.is_some()));
+    let curl =
+        known.and_then(|known| visit.curl(&format!("/v3/explain?user={}&request={id}", encoded(&known))));
+    page(StatusCode::OK, &ExplainPage { visit, id, heading, typed, person, curl, answer })
 }
 
 async fn request(

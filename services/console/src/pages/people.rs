@@ -121,6 +121,8 @@ struct Latest {
 struct PersonPage {
     visit: Visit,
     details: PersonDetails,
+    /// None if the operator may not know the identifier.
+    curl: Option<String>,
     latest: Part<Latest>,
 }
 
@@ -149,7 +151,9 @@ async fn show(console: &Console, visit: Visit, details: PersonDetails) -> Answer
         // The person was erased since the details were read.
         Explained::Erased | Explained::UnknownUser { .. } => Latest::default(),
     });
-    page(StatusCode::OK, &PersonPage { visit, details, latest })
+    let known = Some(identifier).filter(|identifier| details.person.shown == **identifier);
+    let curl = known.and_then(|identifier| visit.curl(&format!("/v3/users/{}", encoded(identifier))));
+    page(StatusCode::OK, &PersonPage { visit, details, curl, latest })
 }
 
 fn latest(visit: &Visit, identifier: &str, found: ExplainedSends) -> Latest {

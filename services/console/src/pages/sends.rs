@@ -157,6 +157,7 @@ struct Cell {
 struct SendPage {
     visit: Visit,
     id: SendId,
+    curl: Option<String>,
     summary: RequestSummary,
     send: Option<RecentSend>,
     plan: Vec<(Channel, Vec<Cell>)>,
@@ -204,7 +205,8 @@ pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pair
         (*channel, cells.collect())
     });
     let plan = plan.collect();
-    page(StatusCode::OK, &SendPage { visit, id, summary, send, plan, search, rows, next })
+    let curl = visit.curl(&format!("/v3/requests/{id}"));
+    page(StatusCode::OK, &SendPage { visit, id, curl, summary, send, plan, search, rows, next })
 }
 
 fn position(text: &str) -> Option<PairPosition> {

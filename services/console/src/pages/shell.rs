@@ -8,10 +8,28 @@ use store::control::app::App;
 
 use crate::route::encoded;
 
+/// Address of the API for apps, and the prefix of the names of its headers.
+#[derive(Clone, Debug)]
+pub(crate) struct Api {
+    pub(crate) url: String,
+    pub(crate) header_prefix: String,
+}
+
+impl Api {
+    /// Returns a command that reads a resource of the API. The shell of the reader adds the secret.
+    fn curl(&self, api_key: &str, resource: &str) -> String {
+        let quoted = |text: String| format!("'{}'", text.replace('\'', r"'\''"));
+        let (url, prefix) = (quoted(format!("{}{resource}", self.url)), &self.header_prefix);
+        let key = quoted(format!("{prefix}-API-KEY: {api_key}"));
+        format!("curl -sS {url} \\\n  -H {key} \\\n  -H \"{prefix}-API-SECRET: $SECRET\"")
+    }
+}
+
 /// A request of a signed-in operator.
 pub(crate) struct Visit {
     pub(crate) base: String,
     pub(crate) version: String,
+    pub(crate) api: Api,
     pub(crate) operator: SignedIn,
     /// Apps that the operator may see.
     pub(crate) apps: Vec<App>,
@@ -24,12 +42,13 @@ pub(crate) struct Visit {
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 5] = [
+const TABS: [(&str, &str, char); 6] = [
     ("Overview", "", 'o'),
     ("Sends", "sends", 's'),
     ("People", "people", 'p'),
     ("Waiting", "waiting", 'w'),
     ("Parked", "parked", 'k'),
+    ("Refused", "refused", 'r'),
 ];
 
 /// A person in a list.
@@ -65,6 +84,11 @@ impl Visit {
     pub(crate) fn path(&self, below: &str) -> String {
         let app = self.app.as_ref().map(|app| self.app_path(app));
         app.unwrap_or_else(|| format!("{}/apps", self.base)) + below
+    }
+
+    /// Returns a command that reads a resource of the API for the app of the page.
+    pub(crate) fn curl(&self, resource: &str) -> Option<String> {
+        self.app.as_ref().map(|app| self.api.curl(&app.api_key, resource))
     }
 
     pub(crate) fn send_path(&self, send: &SendId) -> String {
@@ -127,5 +151,19 @@ impl Visit {
             Tab { name, path: self.path(&below), letter, current: self.tab == segment }
         };
         TABS.iter().map(tab).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_quotes_what_the_shell_would_read() {
+        let api = Api { url: "https://x.example".to_owned(), header_prefix: "X-SERVICE".to_owned() };
+        assert_eq!(
+            api.curl("k'$(id)", "/v3/users/a%27b"),
+            "curl -sS 'https://x.example/v3/users/a%27b' \\\n  -H 'X-SERVICE-API-KEY: k'\\''$(id)' \\\n  -H \"X-SERVICE-API-SECRET: $SECRET\""
+        );
     }
 }

@@ -179,6 +179,18 @@ async fn addresses_that_are_identifiers_are_masked_for_viewers_only() {
         let shown = console.page(&format!("/apps/shop{path}"), &support).await;
         assert!(shown.contains("eve@example.com"), "{path}: {shown}");
     }
+    for (path, resource) in [
+        (
+            format!("/sends/{SEND}/explain?recipient=0"),
+            format!("/v3/explain?user=eve%40example.com&amp;request={SEND}"),
+        ),
+        ("/people/number/8".to_owned(), "/v3/users/eve%40example.com".to_owned()),
+    ] {
+        let masked = console.page(&format!("/apps/shop{path}"), &viewer).await;
+        assert!(!masked.contains("curl -sS"), "{path}: {masked}");
+        let shown = console.page(&format!("/apps/shop{path}"), &support).await.replace("&#38;", "&amp;");
+        assert!(shown.contains(&resource) && shown.contains("$SECRET"), "{path}: {shown}");
+    }
     let explained = format!("/apps/shop/sends/{SEND}/explain?person=eve%40example.com");
     let explained = console.page(&explained, &support).await;
     for text in
@@ -213,4 +225,31 @@ async fn support_searches_people_by_a_beginning_and_viewers_by_the_whole_identif
         let page = console.page("/apps/shop/people?q=ada", session).await;
         assert!(page.contains("href=\"/apps/shop/people/ada\""), "{page}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_calls_are_filtered_by_status_code_client_and_words() {
+    let (console, ..) = filled().await;
+    let rows = "INSERT INTO refused_call (app_id, at, times, status, method, route, code, fields, api_key, client, proven)
+         SELECT a.id, now(), 1, v.* FROM app a, (VALUES
+           (400, 'POST', '/v3/notifications', 'required', ARRAY['notification.title'], 'pk_12345', '192.0.2.x', true),
+           (401, 'GET', '/v3/users/{id}', 'invalid_credentials', ARRAY[]::text[], 'pk_12345', '2001:db8:2::/48', false)) AS v
+         WHERE name = 'shop'";
+    console.installation.run(rows).await;
+    let viewer = console.operator(Role::Viewer, None).await;
+    for (search, required, wrong) in [
+        ("", true, true),
+        ("?status=401", false, true),
+        ("?q=code:required", true, false),
+        ("?q=client:2001:db8:2::/48", false, true),
+        ("?q=TITLE", true, false),
+        ("?q=status:404", true, true),
+        ("?before=1", false, false),
+    ] {
+        let page = console.page(&format!("/apps/shop/refused{search}"), &viewer).await;
+        let found = (page.contains("notification.title"), page.contains("invalid credentials"));
+        assert_eq!(found, (required, wrong), "{search}: {page}");
+    }
+    let other = console.page("/apps/bank/refused", &viewer).await;
+    assert!(other.contains("No call was refused."), "{other}");
 }

@@ -54,6 +54,7 @@ fn pages(send: &str) -> Vec<String> {
         format!("/people/{person}"),
         format!("/people?q={person}"),
         "/parked".to_owned(),
+        "/refused".to_owned(),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
     let pages = below.into_iter().map(|below| format!("{app}{below}"));
