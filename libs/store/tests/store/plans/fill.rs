@@ -45,7 +45,7 @@ pub(super) async fn fill(connection: &mut PgConnection, table: &str, rows: i64) 
             ("endpoint_id", _) => "1 + n % 20",
             ("user_number", _) if ["erased", "inbox_counter"].contains(&table) => "n",
             ("user_number", _) => "1 + n / 10",
-            ("send_id", _) if !["request", "inbox_item"].contains(&table) => {
+            ("send_id", _) if !["cancellation_key", "request", "inbox_item"].contains(&table) => {
                 "lpad(to_hex(n / 5), 32, '0')::uuid"
             }
             ("channel", _) => "'email'",
