@@ -116,23 +116,25 @@ impl Sends<'_> {
     ///
     /// The caller must ensure that the log contains no unprocessed send that is older than the retention.
     pub async fn review_old_cancellation_keys(self, most: u32) -> Result<u64, Error> {
+        // PostgreSQL may answer EXISTS from a hash of the whole table, but not these subqueries.
         let reviewed = sqlx::query_scalar!(
             r#"WITH old AS MATERIALIZED (
-                 SELECT k.app_id, k.send_id, EXISTS (
-                   SELECT FROM request r WHERE r.app_id = k.app_id AND r.send_id = k.send_id
-                 ) OR EXISTS (
-                   SELECT FROM parked p WHERE p.app_id = k.app_id AND p.send_id = k.send_id
-                 ) AS is_needed
-                 FROM cancellation_key k WHERE k.keep_until < now()
-                 ORDER BY k.keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
+                 SELECT app_id, send_id, ctid AS place FROM cancellation_key WHERE keep_until < now()
+                 ORDER BY keep_until LIMIT $1 FOR UPDATE SKIP LOCKED
+               ), judged AS MATERIALIZED (
+                 SELECT o.place,
+                   (SELECT true FROM request r WHERE r.app_id = o.app_id AND r.send_id = o.send_id) IS NOT NULL
+                   OR (SELECT true FROM parked p WHERE p.app_id = o.app_id AND p.send_id = o.send_id LIMIT 1) IS NOT NULL
+                   AS is_needed
+                 FROM old o
                ), kept AS (
-                 UPDATE cancellation_key k SET keep_until = now() + interval '1 day' FROM old
-                 WHERE old.is_needed AND (k.app_id, k.send_id) = (old.app_id, old.send_id)
+                 UPDATE cancellation_key SET keep_until = now() + interval '1 day'
+                 WHERE ctid = ANY(ARRAY(SELECT place FROM judged WHERE is_needed))
                ), removed AS (
-                 DELETE FROM cancellation_key k USING old
-                 WHERE NOT old.is_needed AND (k.app_id, k.send_id) = (old.app_id, old.send_id)
+                 DELETE FROM cancellation_key
+                 WHERE ctid = ANY(ARRAY(SELECT place FROM judged WHERE NOT is_needed))
                )
-               SELECT count(*) AS "looked_at!" FROM old"#,
+               SELECT count(*) AS "looked_at!" FROM judged"#,
             i64::from(most)
         )
         .fetch_one(&self.0.pool)
