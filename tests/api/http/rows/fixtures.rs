@@ -77,6 +77,8 @@ impl<'a> Fixtures<'a> {
             "{device}",
             "{browser}",
             "{phone}",
+            "{run}",
+            "{key}",
             "{token}",
         ] {
             if call.contains(name) {
@@ -137,6 +139,16 @@ impl<'a> Fixtures<'a> {
                 let call = self.service.by(&self.shop, "POST /v3/notifications");
                 let receipt = call.json(&plain_send(&["bob"])).send().await.is(202);
                 receipt["requestId"].as_str().unwrap().to_owned()
+            }
+            "{run}" | "{key}" => {
+                let content = json!({"inApp": {"title": "Welcome"}});
+                self.service.template(&self.shop, "welcome", None, content).await;
+                let run = json!({
+                    "notification": {"workflow": {"identifier": "welcome", "cancellationKey": "order-7"}},
+                    "sendTo": {"recipients": ["bob"]},
+                });
+                self.service.by(&self.shop, "POST /v3/notifications").json(&run).send().await.is(202);
+                if name == "{key}" { "order-7" } else { "welcome" }.to_owned()
             }
             "{category}" => self.category().await.to_string(),
             "{topic}" | "{open}" => self.topic().await,

@@ -17,7 +17,7 @@ pub(super) enum PermittedCallers {
 
 pub(super) struct Row {
     /// Method and path of the call, with all aliases. `{item}`, `{request}`, `{category}`, `{topic}`, `{open}`, `{user}`, `{new}`,
-    /// `{device}`, `{browser}`, `{phone}` and `{token}` are placeholders for resources that are created for the call. `{topic}` and
+    /// `{device}`, `{browser}`, `{phone}`, `{run}`, `{key}` and `{token}` are placeholders for resources that are created for the call. `{topic}` and
     /// `{open}` are topics; use `{open}` if every user of the app may make the call.
     pub(super) calls: &'static [&'static str],
     pub(super) by: &'static [PermittedCallers],
@@ -298,9 +298,10 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row { calls: &["DELETE /v3/topics/{open}/subscription"], by: USER, members: STATUS, ..PLAIN },
     Row {
-        calls: &["PATCH /v3/workflows/welcome"],
-        status: 404,
-        members: &["code", "message", "status"],
+        calls: &["PATCH /v3/workflows/{run}"],
+        body: Some(|| json!({"cancellationKey": "order-7"})),
+        has_fixed_members: true,
+        members: &["cancelled", "requests"],
         ..PLAIN
     },
     Row { calls: &["GET /v3/users/{user}/topics"], ..PLAIN },
@@ -381,6 +382,11 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row { calls: &["DELETE /v3/requests/{request}"], members: &["cancelled"], ..PLAIN },
+    Row {
+        calls: &["DELETE /v3/requests?cancellationKey={key}"],
+        members: &["cancelled", "requests"],
+        ..PLAIN
+    },
     Row {
         calls: &["GET /v3/unsubscribe/{token}", "POST /v3/unsubscribe/{token}"],
         by: &[PermittedCallers::Anybody],
