@@ -106,7 +106,18 @@ async fn what_waits_names_the_provider(directory: &Directory, backend: &Backend<
     .await;
     assert_eq!(stored["waiting"][0]["provider"], "relay", "{stored}");
     assert!(stored["waiting"][0]["nextAttemptAt"].is_string(), "{stored}");
-    assert_eq!(stored["warnings"][0]["field"], "data.order", "{stored}");
+    let warned: Vec<_> = stored["warnings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|warning| (&warning["field"], &warning["code"]))
+        .collect();
+    let expected = [
+        (&json!("data.order"), &json!("missing_data")),
+        (&json!("recipient.name"), &json!("missing_profile")),
+        (&json!("sendTo.recipients"), &json!("unknown_recipient")),
+    ];
+    assert_eq!(warned, expected, "{stored}");
     let waiting = directory.run(&["waiting", "--app", "shop", "--data-dir", "data"]);
     assert!(waiting.output.contains("relay"), "{waiting:?}");
 }

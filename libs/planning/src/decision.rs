@@ -27,6 +27,11 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
     let first = chunk.chunk as usize * CHUNK_RECIPIENTS;
     let missing = |own: &Object| missing_variables(&chunk.send, template, own);
     let missing_for_all = missing(&Object::new());
+    let seen = facts.template_profile(chunk.app);
+    let missing_in_profile = |profile: &Object| {
+        let missing = template.map(|template| template.needs.missing_in_profile(&chunk.send, profile, seen));
+        missing.unwrap_or_default().into_keys().map(str::to_owned).collect::<Vec<_>>()
+    };
     let recipients = chunk.recipients().iter().enumerate();
     recipients
         .map(|(place, recipient)| {
@@ -49,9 +54,12 @@ pub fn decide_chunk(planned: &PlannedChunk, facts: &Facts, template: Option<&Tem
                 }
                 _ => plan::decide_recipient(&send, recipient, person, suppressed),
             };
-            if decision.in_app || !decision.deliveries.is_empty() {
+            if let Some(Person { profile, .. }) = person
+                && (decision.in_app || !decision.deliveries.is_empty())
+            {
                 let has_own = !recipient.data.is_empty();
                 decision.missing = if has_own { missing(&recipient.data) } else { missing_for_all.clone() };
+                decision.missing.extend(missing_in_profile(profile));
             }
             (index, decision)
         })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::content::Object;
-use domain::{Channel, SendRequest};
+use domain::{Channel, SendRequest, TemplateProfile};
 use minijinja::machinery::ast::{BinOpKind, CallArg, Expr, Stmt};
 use minijinja::machinery::parse;
 use minijinja::syntax::SyntaxConfig;
@@ -13,46 +13,90 @@ use crate::check::texts;
 use crate::growth;
 
 /// Variables that Tidings sets, whatever the data of a send has.
-const FACTS: [&str; 3] = ["app", "category", "recipient"];
+const FACTS: [&str; 2] = ["app", "category"];
+/// Variable with the recipient's profile, which Tidings also sets.
+const RECIPIENT: &str = "recipient";
+/// Member that each recipient has.
+const IDENTIFIER: &str = "recipient.identifier";
 /// Functions and variables of the engine.
 const OF_ENGINE: [&str; 5] = ["range", "dict", "debug", "namespace", "loop"];
 /// Longest path of a variable, in bytes.
 const LONGEST: usize = 128;
-/// Maximum number of variables that are looked for. Each recipient is compared with all of them, and may lack all of them.
+/// Maximum number of variables that are looked for in data, and in profiles. Each recipient is compared with all of them, and may lack all
+/// of them.
 const MOST: usize = 50;
 
 /// Paths of variables, such as `order.total`.
 type Needs = BTreeSet<String>;
 
-/// Variables that the texts of a template version need.
+/// Variables that the texts of a template version need, by the name of the text.
 #[derive(Debug, Default)]
-pub struct TemplateNeeds(Vec<(String, Needs)>);
+pub struct TemplateNeeds {
+    data: Vec<(String, Needs)>,
+    /// Members of `recipient`.
+    profile: Vec<(String, Needs)>,
+}
 
 impl TemplateNeeds {
     /// Parses the texts, which takes as long as compiling them; callers keep the result.
     #[must_use]
     pub fn of(channels: &Value) -> TemplateNeeds {
-        let mut left = MOST;
-        let needed = texts(channels).into_iter().map(|(name, text)| {
-            let needed: Needs = needs(&text).into_iter().take(left).collect();
-            left -= needed.len();
-            (name, needed)
-        });
-        TemplateNeeds(needed.filter(|(_, needed)| !needed.is_empty()).collect())
+        let mut found = TemplateNeeds::default();
+        let mut left = [MOST; 2];
+        for (name, text) in texts(channels) {
+            let (profile, data) = needs(&text).into_iter().partition(|path| is_of_profile(path));
+            let kinds: [(Needs, _); 2] = [(data, &mut found.data), (profile, &mut found.profile)];
+            for ((needed, found), left) in kinds.into_iter().zip(&mut left) {
+                let needed: Needs = needed.into_iter().take(*left).collect();
+                *left -= needed.len();
+                if !needed.is_empty() {
+                    found.push((name.clone(), needed));
+                }
+            }
+        }
+        found
     }
 
     /// Returns the variables that the send lacks for a recipient whose own data is `own`, each with the first text that needs it. Ignores
     /// texts that the send does not render: those of channels that it does not select, and those that it replaces.
     #[must_use]
     pub fn missing(&self, send: &SendRequest, own: &Object) -> BTreeMap<&str, &str> {
-        let mut missing = BTreeMap::new();
-        for (text, needed) in self.0.iter().filter(|(text, _)| is_rendered(send, text)) {
-            for path in needed.iter().filter(|path| is_missing(path, [own, &send.content.data])) {
-                missing.entry(path.as_str()).or_insert(text.as_str());
-            }
-        }
-        missing
+        first_texts(&self.data, send, |path| is_missing(path, [own, &send.content.data]))
     }
+
+    /// Returns the variables that a profile lacks, or that templates of the app do not see. Ignores the same texts as
+    /// [`missing`](Self::missing).
+    #[must_use]
+    pub fn missing_in_profile(
+        &self,
+        send: &SendRequest,
+        profile: &Object,
+        seen: TemplateProfile,
+    ) -> BTreeMap<&str, &str> {
+        first_texts(&self.profile, send, |path| {
+            let key = path.strip_prefix("recipient.").unwrap_or_default();
+            path != IDENTIFIER && (!seen.shows(key) || is_missing(key, [profile]))
+        })
+    }
+}
+
+/// Returns the variables that are missing, each with the first rendered text that needs it.
+fn first_texts<'a>(
+    needed: &'a [(String, Needs)],
+    send: &SendRequest,
+    is_missing: impl Fn(&str) -> bool,
+) -> BTreeMap<&'a str, &'a str> {
+    let mut missing = BTreeMap::new();
+    for (text, needed) in needed.iter().filter(|(text, _)| is_rendered(send, text)) {
+        for path in needed.iter().filter(|path| is_missing(path)) {
+            missing.entry(path.as_str()).or_insert(text.as_str());
+        }
+    }
+    missing
+}
+
+fn is_of_profile(path: &str) -> bool {
+    path.split('.').next() == Some(RECIPIENT)
 }
 
 fn is_rendered(send: &SendRequest, text: &str) -> bool {
@@ -96,7 +140,7 @@ fn needs(text: &str) -> Needs {
 
 /// Returns true if no value in `objects` has this path. A value that is no object may have any members, because filters and
 /// methods can read them.
-fn is_missing(path: &str, objects: [&Object; 2]) -> bool {
+fn is_missing<const N: usize>(path: &str, objects: [&Object; N]) -> bool {
     let mut segments = path.split('.');
     let first = segments.next().unwrap_or_default();
     // The data of a recipient replaces members of the send's data as a whole.
@@ -234,6 +278,7 @@ impl<'a> Walk<'a> {
             None if FACTS.contains(&first) || OF_ENGINE.contains(&first) || path.len() > LONGEST => {
                 Needs::new()
             }
+            None if path == RECIPIENT => Needs::new(),
             None => Needs::from([path.to_owned()]),
         }
     }
@@ -283,7 +328,14 @@ mod tests {
         for (text, expected) in [
             ("Order {{ order }} of {{ shop.name }}", &["order", "shop.name"] as &[&str]),
             ("{{ shop['name'] }} {{ items[0].price }} {{ items[1:] }}", &["items", "shop.name"]),
-            ("{{ recipient.name }} {{ app.name }} {{ category.name }}", &[]),
+            (
+                "{{ recipient.app.name }} {{ recipient }} {{ app.name }} {{ category.name }}",
+                &["recipient.app.name"],
+            ),
+            (
+                "{{ recipient.name | default('you') }}{% if recipient.app %}{{ recipient.app.name }}{% endif %}",
+                &[],
+            ),
             ("{{ name | default('you') }} {{ name | d(other) }} {{ a | upper | default('-') }}", &[]),
             ("{{ name | upper }} {{ list | join(separator) }}", &["list", "name", "separator"]),
             ("{% if name is defined %}{{ name }}{% endif %}{% if a %}{{ b }}{% endif %}", &[]),
@@ -315,9 +367,12 @@ mod tests {
     #[test]
     fn the_number_of_variables_is_bounded() {
         let text: String = (0..9_000).map(|number| format!("{{{{ v{number} }}}}")).collect();
+        let profile = text.replace("{{ v", "{{ recipient.v");
         let needs =
-            TemplateNeeds::of(&json!({"email": {"subject": text, "text": text}, "sms": {"text": text}}));
-        assert_eq!(needs.0.iter().map(|(_, needed)| needed.len()).sum::<usize>(), MOST);
+            TemplateNeeds::of(&json!({"email": {"subject": text, "text": profile}, "sms": {"text": text}}));
+        for needed in [needs.data, needs.profile] {
+            assert_eq!(needed.iter().map(|(_, needed)| needed.len()).sum::<usize>(), MOST);
+        }
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Sends that lack variables of their template.
 
+use domain::app_setting::AppSetting;
+use domain::{Actor, TemplateProfile};
 use serde_json::{Value, json};
 
-use crate::service::{Backing, SOON, Service};
+use crate::service::{App, Backing, SOON, Service};
 
 const SEND: &str = "POST /v3/notifications";
 
@@ -75,18 +77,11 @@ async fn a_send_with_gaps_is_sent_and_its_request_names_them() {
         .template(&shop, "shipped", None, json!({"inApp": {"title": "Order {{ order }} of {{ shop.name }}"}}))
         .await;
     let people = json!([
-        {"identifier": "ada", "data": {"order": 7}}, {"identifier": "bob"}, {"identifier": "cyd"}, "unknown",
+        {"identifier": "ada", "data": {"order": 7}}, {"identifier": "bob"}, {"identifier": "cyd"},
     ]);
     let warnings = async |data: Value, people: &Value| {
-        let receipt = service.by(&shop, SEND).json(&send("shipped", &data, people)).send().await.is(202);
-        let get = format!("GET /v3/requests/{}", receipt["requestId"].as_str().unwrap());
-        let done = testkit::eventually(SOON, "the request is completed", async || {
-            let request = service.by(&shop, &get).send().await.is(200);
-            (request["status"] == "completed").then_some(request)
-        });
-        let request = done.await;
-        assert!(request["counts"]["inApp"]["delivered"].is_number(), "{request}");
-        request["warnings"].clone()
+        let body = send("shipped", &data, people);
+        completed(&service, &shop, &body).await["warnings"].clone()
     };
     let expected = json!([
         {
@@ -100,4 +95,67 @@ async fn a_send_with_gaps_is_sent_and_its_request_names_them() {
     ]);
     assert_eq!(warnings(json!({"shop": {}}), &people).await, expected);
     assert_eq!(warnings(json!({"shop": {"name": "S"}, "order": 1}), &people).await, json!([]));
+}
+
+#[tokio::test]
+async fn a_profile_with_gaps_is_named_with_the_number_of_people() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    let named = json!({"app": {"name": "Ada"}, "city": "Bath"});
+    service.by(&shop, "PUT /v3/users/ada").json(&named).send().await.is(200);
+    for user in ["bob", "cyd"] {
+        service.by(&shop, &format!("PUT /v3/users/{user}")).send().await.is(200);
+    }
+    let text = "{{ recipient.app.name }} {{ recipient.city }} {{ recipient.identifier }} \
+                {{ recipient.app.nick | default('you') }}";
+    service.template(&shop, "hello", None, json!({"inApp": {"title": text}})).await;
+    let missing = |variable: &str, cause: &str, people: &str| {
+        let message =
+            format!("{variable} was missing in the profile{cause} for {people}; the template shows it");
+        json!({"field": variable, "code": "missing_profile", "message": message})
+    };
+    let hidden = ", or hidden by template-profile=app,";
+    let body = send("hello", &json!({}), &json!(["ada", "bob", "cyd", "unknown"]));
+    let expected = [
+        missing("recipient.app.name", "", "2 recipients"),
+        missing("recipient.city", hidden, "2 recipients"),
+    ];
+    let warnings = &completed(&service, &shop, &body).await["warnings"];
+    assert_eq!(warnings.as_array().unwrap()[..2], expected);
+    let only_ada = send("hello", &json!({}), &json!(["ada"]));
+    assert_eq!(completed(&service, &shop, &only_ada).await["warnings"], json!([]));
+    let hides = [AppSetting::TemplateProfile(TemplateProfile::App)];
+    service.context.store.control().set_settings(shop.id, &hides, &Actor::System).await.unwrap();
+    let expected = json!([missing("recipient.city", hidden, "1 recipient")]);
+    assert_eq!(completed(&service, &shop, &only_ada).await["warnings"], expected);
+}
+
+#[tokio::test]
+async fn the_first_unknown_recipients_are_named() {
+    let service = Service::start().await;
+    let shop = service.app("shop").await;
+    service.by(&shop, "PUT /v3/users/ada").send().await.is(200);
+    let mut people: Vec<String> = (0..53).map(|number| format!("stranger-{number}")).collect();
+    people.push("ada".to_owned());
+    let body = json!({"notification": {"title": "Hi"}, "sendTo": {"recipients": people}});
+    let request = completed(&service, &shop, &body).await;
+    let warnings = request["warnings"].as_array().unwrap();
+    assert_eq!(warnings.len(), 51, "{request}");
+    let message = "sendTo.recipients: the user \"stranger-0\" did not exist";
+    let first = json!({"field": "sendTo.recipients", "code": "unknown_recipient", "message": message});
+    assert_eq!(warnings[0], first);
+    assert!(warnings[50]["message"].as_str().unwrap().contains(" 3 more did not exist"), "{request}");
+}
+
+/// Sends, and returns the request once an item is delivered and all deliveries have ended.
+async fn completed(service: &Service, shop: &App, body: &Value) -> Value {
+    let receipt = service.by(shop, SEND).json(body).send().await.is(202);
+    let get = format!("GET /v3/requests/{}", receipt["requestId"].as_str().unwrap());
+    let done = testkit::eventually(SOON, "the request is completed", async || {
+        let request = service.by(shop, &get).send().await.is(200);
+        (request["status"] == "completed").then_some(request)
+    });
+    let request = done.await;
+    assert!(request["counts"]["inApp"]["delivered"].is_number(), "{request}");
+    request
 }

@@ -1,3 +1,4 @@
+use crate::profile::APP_KEY;
 use crate::text_enum::text_enum;
 
 text_enum! {
@@ -19,5 +20,13 @@ text_enum! {
         All = "all",
         /// Only the key `app`, which only the app's backend writes.
         App = "app",
+    }
+}
+
+impl TemplateProfile {
+    /// Returns true if templates can read a member of the profile, or a path into it.
+    #[must_use]
+    pub fn shows(self, path: &str) -> bool {
+        self == TemplateProfile::All || path.split('.').next() == Some(APP_KEY)
     }
 }

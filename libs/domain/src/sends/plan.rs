@@ -62,7 +62,7 @@ pub struct Decision {
     pub deliveries: Vec<PlannedDelivery>,
     /// The skipped channels and their reasons, in the order of [`Channel::ALL`].
     pub skips: Vec<(Channel, Reason)>,
-    /// Variables of the template that the send lacks for the recipient.
+    /// Variables of the template that the send and the profile lack for the recipient. Those of the profile begin with `recipient.`.
     pub missing: Vec<String>,
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use domain::{Problem, TemplateProfile, profile};
+use domain::{Problem, TemplateProfile};
 use serde_json::Value;
 
 /// Returns a warning for each variable that the app hides from templates, and for each that only one of the two parts of the email uses.
@@ -10,16 +10,14 @@ use serde_json::Value;
 pub fn warnings(channels: &Value, profile: TemplateProfile) -> Vec<Problem> {
     let texts = planning::variables(channels);
     let mut warnings = Vec::new();
-    if profile == TemplateProfile::App {
-        for (name, variables) in &texts {
-            let hidden = variables.iter().filter_map(|variable| variable.strip_prefix("recipient."));
-            for key in hidden.filter(|key| !is_visible(key)) {
-                let message = format!(
-                    "channels.{name}: recipient.{key} is empty, because templates of this app see only recipient.app, which its backend \
-                     writes. Use recipient.app.{key}, or set template-profile=all"
-                );
-                warnings.push(Problem::new(format!("channels.{name}"), "hidden_variable", message));
-            }
+    for (name, variables) in &texts {
+        let of_profile = variables.iter().filter_map(|variable| variable.strip_prefix("recipient."));
+        for key in of_profile.filter(|key| !profile.shows(key) && *key != "identifier") {
+            let message = format!(
+                "channels.{name}: recipient.{key} is empty, because templates of this app see only recipient.app, which its backend \
+                 writes. Use recipient.app.{key}, or set template-profile=all"
+            );
+            warnings.push(Problem::new(format!("channels.{name}"), "hidden_variable", message));
         }
     }
     if let (Some(text), Some(html)) = (texts.get("email.text"), texts.get("email.html")) {
@@ -34,11 +32,6 @@ pub fn warnings(channels: &Value, profile: TemplateProfile) -> Vec<Problem> {
         }
     }
     warnings
-}
-
-fn is_visible(key: &str) -> bool {
-    let first = key.split('.').next().unwrap_or_default();
-    first == profile::APP_KEY || first == "identifier"
 }
 
 #[cfg(test)]

@@ -7,6 +7,9 @@ use crate::database::columns::integer;
 use crate::deliveries::parked::ParkedSend;
 use crate::{Error, Sends, sends::send};
 
+/// Unknown recipients of a send that its status names.
+const MOST_NAMED: i64 = 50;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestSummary {
     pub accepted_at: Timestamp,
@@ -26,8 +29,17 @@ pub struct RequestSummary {
     pub counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
     /// Variables of the template that were missing, each with the number of recipients without it.
     pub missing: Vec<(String, i64)>,
+    pub unknown: UnknownRecipients,
     /// Groups of the deliveries that wait.
     pub waiting: Vec<WaitingGroup>,
+}
+
+/// Recipients that were no users of the app when they were planned.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UnknownRecipients {
+    /// Identifiers of the first [`MOST_NAMED`] of them.
+    pub named: Vec<String>,
+    pub count: i64,
 }
 
 /// Deliveries that wait for the same reason.
@@ -56,6 +68,7 @@ impl From<ParkedSend> for RequestSummary {
             parked: true,
             counts: BTreeMap::new(),
             missing: Vec::new(),
+            unknown: UnknownRecipients::default(),
             waiting: Vec::new(),
         }
     }
@@ -88,6 +101,8 @@ impl Sends<'_> {
         } else {
             Vec::new()
         };
+        let has_skips = counts.values().any(|statuses| statuses.contains_key(&Status::Skipped));
+        let unknown = if has_skips { self.unknown_recipients(app, send).await? } else { Default::default() };
         Ok(Some(RequestSummary {
             accepted_at: row.accepted_at.into(),
             send_at: row.send_at.map(Into::into),
@@ -100,6 +115,7 @@ impl Sends<'_> {
             counts,
             waiting,
             missing: self.missing_variables(app, send).await?,
+            unknown,
         }))
     }
 
@@ -114,6 +130,22 @@ impl Sends<'_> {
         .fetch_all(&self.0.pool)
         .await?;
         Ok(rows.into_iter().map(|row| (row.variable, row.recipients)).collect())
+    }
+
+    async fn unknown_recipients(self, app: AppId, send: SendId) -> Result<UnknownRecipients, Error> {
+        // The identifier of an erased user is empty.
+        let rows = sqlx::query!(
+            r#"SELECT identifier, count(*) OVER () AS "count!" FROM planned_recipient
+               WHERE app_id = $1 AND send_id = $2 AND user_number IS NULL AND identifier <> ''
+               ORDER BY recipient_index LIMIT $3"#,
+            app.0,
+            send.0,
+            MOST_NAMED
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let count = rows.first().map_or(0, |row| row.count);
+        Ok(UnknownRecipients { named: rows.into_iter().map(|row| row.identifier).collect(), count })
     }
 
     async fn count_deliveries(

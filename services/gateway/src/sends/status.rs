@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
+use domain::{Channel, Problem, Reason, SendId, Status, TemplateProfile, Timestamp};
 use serde::Serialize;
-use store::sends::status::{RequestSummary, WaitingGroup};
+use store::sends::status::{RequestSummary, UnknownRecipients, WaitingGroup};
 use utoipa::ToSchema;
 use web::failure::Failure;
 use web::path_id::PathId;
@@ -43,8 +43,9 @@ struct RequestBody {
     /// Number of deliveries by channel and status.
     #[schema(value_type = BTreeMap<String, BTreeMap<String, i64>>)]
     counts: BTreeMap<Channel, BTreeMap<Status, i64>>,
-    /// Gaps of the send: `missing_data` for each variable that its template needs and its data lacked. The list is complete once all
-    /// recipients are planned.
+    /// Gaps of the send: `missing_data` for each variable that its template needs and its data lacked, `missing_profile` for each that the
+    /// profiles of its recipients lacked, and `unknown_recipient` for each of the first 50 recipients that were no users. The list is
+    /// complete once all recipients are planned.
     #[schema(value_type = Vec<web::described::Problem>)]
     warnings: Vec<Problem>,
     /// Deliveries that wait for a provider, by cause. Empty unless `counts` contains `waiting`.
@@ -115,16 +116,41 @@ pub(crate) async fn retrieve(
         recipients: request.recipients,
         topics,
         counts: request.counts,
-        warnings: request.missing.iter().map(missing_data).collect(),
+        warnings: request.missing.iter().map(missing).chain(unknown(&request.unknown)).collect(),
         waiting: request.waiting.into_iter().map(WaitingBody::from).collect(),
     }))
 }
 
-fn missing_data((variable, recipients): &(String, i64)) -> Problem {
+fn missing((variable, recipients): &(String, i64)) -> Problem {
     let plural = if *recipients == 1 { "" } else { "s" };
+    let of_profile = variable.strip_prefix("recipient.");
+    let (field, code, cause) = match of_profile {
+        None => (format!("data.{variable}"), "missing_data", ""),
+        Some(key) if TemplateProfile::App.shows(key) => {
+            (variable.clone(), "missing_profile", " in the profile")
+        }
+        // The app may hide such keys from templates.
+        Some(_) => {
+            (variable.clone(), "missing_profile", " in the profile, or hidden by template-profile=app,")
+        }
+    };
     let message =
-        format!("data.{variable} was missing for {recipients} recipient{plural}; the template shows it");
-    Problem::new(format!("data.{variable}"), "missing_data", message)
+        format!("{field} was missing{cause} for {recipients} recipient{plural}; the template shows it");
+    Problem::new(field, code, message)
+}
+
+fn unknown(unknown: &UnknownRecipients) -> impl Iterator<Item = Problem> {
+    let problem = |message: String| Problem::new("sendTo.recipients", "unknown_recipient", message);
+    let named = unknown.named.iter();
+    let rest = unknown.count.saturating_sub(i64::try_from(unknown.named.len()).unwrap_or(i64::MAX));
+    let rest = (rest > 0)
+        .then(|| format!("sendTo.recipients: {rest} more did not exist; the deliveries with the reason recipient_unknown name them"));
+    named
+        .map(|identifier| format!("sendTo.recipients: the user {identifier:?} did not exist"))
+        .chain(rest)
+        .map(problem)
+        .collect::<Vec<_>>()
+        .into_iter()
 }
 
 /// Returns the status of the request as a whole; see [`RequestBody::status`].
