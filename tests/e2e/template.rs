@@ -123,6 +123,12 @@ async fn a_preview_shows_each_channel_as_the_app_renders_it() {
     assert_eq!(shown["channels"]["email"]["html"], "<p>&lt;Ada&gt;</p>");
     assert_eq!(shown["channels"]["sms"]["text"], "7");
 
+    assert_eq!(shown["missing"], json!([{"variable": "recipient.name", "text": "inApp.title"}]));
+    let without = installation.run_with_input(&["template", "preview", "shop", "hi", "--data", "-"], "{}");
+    let named = "Empty, because the data lacks it or templates do not see it: order in email.subject, \
+                 recipient.app.name in inApp.title, recipient.name in inApp.title\n";
+    assert!(without.output.ends_with(named), "{without:?}");
+
     let printed = installation.run(&preview).output;
     assert!(printed.contains("  subject  Order 7\n  text\n    Order 7\n    Dear <Ada>\n"), "{printed}");
     let folder = installation.path().join("shown");

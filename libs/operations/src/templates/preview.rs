@@ -4,8 +4,8 @@ use domain::app_setting::AppSettings;
 use domain::content::{InAppContent, Object};
 use domain::overrides::Overrides;
 use domain::send::{Lane, Recipient, TemplateRef};
-use domain::{Channel, SendRequest, TemplateProfile, profile};
-use planning::{ContentRenderer, EmailLook, Template, TemplateError};
+use domain::{Channel, SendRequest, TemplateProfile};
+use planning::{ContentRenderer, EmailLook, Template, TemplateError, TemplateNeeds};
 use serde_json::Value;
 use store::control::app::App;
 use store::control::template::TemplateVersion;
@@ -32,10 +32,8 @@ impl Sample {
 
     /// Returns the variables as templates of an app see them.
     pub(super) fn seen(mut self, profile: TemplateProfile) -> Object {
-        if profile == TemplateProfile::App
-            && let Some(Value::Object(recipient)) = self.0.get_mut("recipient")
-        {
-            recipient.retain(|key, _| key == profile::APP_KEY || key == "identifier");
+        if let Some(Value::Object(recipient)) = self.0.get_mut("recipient") {
+            recipient.retain(|key, _| profile.shows(key) || key == "identifier");
         }
         self.0
     }
@@ -59,6 +57,9 @@ pub struct Preview {
     pub version: i32,
     /// Content of each channel that the version has, or the reason why it cannot be rendered.
     pub contents: Vec<(Channel, Result<RenderedContent, TemplateError>)>,
+    /// Variables that the sample lacks although every rendering shows them, each with the first text that does. Members of `recipient`
+    /// that the app hides from templates are among them. Empty for a layout.
+    pub missing: Vec<(String, String)>,
 }
 
 /// Renders a version of a template; without `version`, the newest one.
@@ -122,7 +123,23 @@ fn render(
     };
     let channels = if is_layout { vec![Channel::Email] } else { template.offered_channels() };
     let contents = channels.into_iter().map(|channel| (channel, rendered(channel))).collect();
-    Ok(Preview { version: found.version, contents })
+    let missing = if is_layout {
+        Vec::new()
+    } else {
+        missing(&TemplateNeeds::of(&found.channels), &send, &person, settings.template_profile)
+    };
+    Ok(Preview { version: found.version, contents, missing })
+}
+
+fn missing(
+    needs: &TemplateNeeds,
+    send: &SendRequest,
+    person: &Object,
+    seen: TemplateProfile,
+) -> Vec<(String, String)> {
+    let of_data = needs.missing(send, &Object::new());
+    let all = of_data.into_iter().chain(needs.missing_in_profile(send, person, seen));
+    all.map(|(variable, text)| (variable.to_owned(), text.to_owned())).collect()
 }
 
 /// Returns the content of a send without a template: the members `title`, `message` and `url` of the data.

@@ -64,6 +64,16 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         }
         report["channels"][channel.as_str()] = shown;
     }
+    if !preview.missing.is_empty() {
+        let named = preview.missing.iter().map(|(variable, shown)| format!("{variable} in {shown}"));
+        writeln!(
+            text,
+            "\nEmpty, because the data lacks it or templates do not see it: {}",
+            named.collect::<Vec<_>>().join(", ")
+        )?;
+    }
+    let missing = preview.missing.iter().map(|(variable, text)| json!({"variable": variable, "text": text}));
+    report["missing"] = missing.collect();
     Ok(template.options.report(&report, text))
 }
 
