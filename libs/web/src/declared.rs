@@ -1,5 +1,6 @@
 //! Calls that the OpenAPI document of a server declares. A request with a parameter that its call does not declare is refused if the
-//! client asks for strict handling; otherwise, a header `Warning` names the parameter.
+//! client asks for strict handling, or if the name differs from a declared one in case only; otherwise, a header `Warning` names the
+//! parameter.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -60,17 +61,23 @@ impl Declared {
         declared
     }
 
-    /// Returns a problem for each of the first `most` parameters that the call does not declare.
-    fn unknown(&self, request: &HttpRequest, most: usize) -> Vec<Problem> {
+    /// Returns a problem for each of the first `most` parameters that the call does not declare and that are spelt as asked for.
+    fn unknown(&self, request: &HttpRequest, spelling: Spelling, most: usize) -> Vec<Problem> {
         let Some(known) = self.parameters(request) else { return Vec::new() };
-        let is_known = |name: &str| name == OF_CREDENTIALS || known.iter().any(|known| known == name);
+        let known = Known(known);
+        let is_wanted = |name: &str| match spelling {
+            _ if known.has(name) => false,
+            Spelling::Any => true,
+            Spelling::OtherCase => known.in_other_case(name).is_some(),
+            Spelling::OtherName => known.in_other_case(name).is_none(),
+        };
         let mut problems: Vec<Problem> = Vec::new();
-        for name in names(request).filter(|name| !is_known(name)) {
+        for name in names(request).filter(|name| is_wanted(name)) {
             if problems.len() == most {
                 break;
             }
             if problems.iter().all(|problem| problem.field != name) {
-                let message = format!("{name}{}", advice(&name, known));
+                let message = format!("{name}{}", known.advice(&name));
                 problems.push(Problem::new(name.as_ref(), "unknown_parameter", message));
             }
         }
@@ -105,29 +112,65 @@ impl Declared {
     }
 }
 
-/// Returns a problem for each parameter that the call of a request does not declare, if the client asks for strict handling.
-pub fn strict_problems(request: &HttpRequest) -> Vec<Problem> {
-    if Handling::of(request).strict { unknown_parameters(request, MOST_PROBLEMS) } else { Vec::new() }
+/// Parameters of a call.
+struct Known<'a>(&'a [String]);
+
+impl Known<'_> {
+    fn has(&self, name: &str) -> bool {
+        name == OF_CREDENTIALS || self.0.iter().any(|known| known == name)
+    }
+
+    /// Returns the parameter that differs from an undeclared name in case only.
+    fn in_other_case(&self, name: &str) -> Option<&str> {
+        let mut all = self.0.iter().map(String::as_str).chain([OF_CREDENTIALS]);
+        all.find(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    fn advice(&self, name: &str) -> String {
+        let Known(known) = self;
+        let likely = self.in_other_case(name).or_else(|| nearest(name, known.iter().map(String::as_str)));
+        match likely {
+            Some(likely) => format!("{ADVICE}; did you mean {likely}?"),
+            None if known.is_empty() => format!("{ADVICE}, which has none"),
+            None => format!("{ADVICE}, which has {}", known.join(", ")),
+        }
+    }
 }
 
-/// Refuses a strict request with unknown parameters, unless its handler reads the query: then [`Query::finish`] reports them together
-/// with the handler's other problems.
+/// Spelling of an undeclared parameter.
+#[derive(Clone, Copy)]
+enum Spelling {
+    Any,
+    /// Differs from a declared name in case only. The client meant something that would not happen, such as `dryrun=true`.
+    OtherCase,
+    OtherName,
+}
+
+/// Returns a problem for each parameter for which a request is refused.
+pub fn problems(request: &HttpRequest) -> Vec<Problem> {
+    let spelling = if Handling::of(request).strict { Spelling::Any } else { Spelling::OtherCase };
+    unknown_parameters(request, spelling, MOST_PROBLEMS)
+}
+
+/// Refuses a request with parameters that its call does not declare, unless its handler reads the query: then [`Query::finish`] reports
+/// them together with the handler's other problems.
 pub fn check(request: &HttpRequest) -> Result<(), Failure> {
-    let problems = if Query::is_read(request) { Vec::new() } else { strict_problems(request) };
+    let problems = if Query::is_read(request) { Vec::new() } else { problems(request) };
     if problems.is_empty() { Ok(()) } else { Err(Failure::Invalid(problems)) }
 }
 
-/// Returns the headers `Warning` for the first unknown parameters of a request; none if strict handling refuses them.
+/// Returns the headers `Warning` for the first unknown parameters of a request that are not refused.
 pub fn warnings(request: &HttpRequest) -> Vec<HeaderValue> {
     if Handling::of(request).strict {
         return Vec::new();
     }
-    let problems = unknown_parameters(request, MOST_WARNINGS);
+    let problems = unknown_parameters(request, Spelling::OtherName, MOST_WARNINGS);
     problems.iter().filter_map(|problem| warning::value(&warning_of(problem))).collect()
 }
 
-fn unknown_parameters(request: &HttpRequest, most: usize) -> Vec<Problem> {
-    request.app_data::<Data<Declared>>().map(|declared| declared.unknown(request, most)).unwrap_or_default()
+fn unknown_parameters(request: &HttpRequest, spelling: Spelling, most: usize) -> Vec<Problem> {
+    let declared = request.app_data::<Data<Declared>>();
+    declared.map(|declared| declared.unknown(request, spelling, most)).unwrap_or_default()
 }
 
 /// Returns the message of a problem with the client's name shortened and encoded, as a header can contain it.
@@ -136,14 +179,6 @@ fn warning_of(problem: &Problem) -> String {
     // A problem shortens a long name, so the message does not begin with it.
     let advice = problem.message.rfind(ADVICE).and_then(|at| problem.message.get(at..)).unwrap_or_default();
     shown.chain(advice.chars()).collect()
-}
-
-fn advice(name: &str, known: &[String]) -> String {
-    match nearest(name, known.iter().map(String::as_str)) {
-        Some(nearest) => format!("{ADVICE}; did you mean {nearest}?"),
-        None if known.is_empty() => format!("{ADVICE}, which has none"),
-        None => format!("{ADVICE}, which has {}", known.join(", ")),
-    }
 }
 
 fn query_parameters(document: &Value, operation: &Value) -> Vec<String> {
@@ -259,7 +294,8 @@ mod tests {
     #[test]
     fn a_warning_shows_any_name_short_and_in_ascii() {
         for name in ["x", "\"x\\", "a\r\nX-Other: 1", &"ü".repeat(300)] {
-            let problem = Problem::new(name, "unknown_parameter", format!("{name}{}", advice(name, &[])));
+            let problem =
+                Problem::new(name, "unknown_parameter", format!("{name}{}", Known(&[]).advice(name)));
             let value = warning::value(&warning_of(&problem)).unwrap();
             let value = value.to_str().unwrap();
             assert!(value.len() < 200 && value.ends_with("this call, which has none\""), "{value}");

@@ -99,9 +99,9 @@ impl Query {
         found.map(|(_, value)| *value)
     }
 
-    /// Finishes reading. With strict handling, every parameter that the call does not declare adds a problem.
+    /// Finishes reading. A parameter that the call does not declare adds a problem if strict handling or its spelling forbids it.
     pub fn finish(&self, problems: &mut Vec<Problem>) {
-        problems.extend(declared::strict_problems(&self.request));
+        problems.extend(declared::problems(&self.request));
     }
 
     /// Returns the decoded value; None if the parameter is missing. A parameter that is sent twice, is not UTF-8 or contains

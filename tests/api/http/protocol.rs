@@ -231,6 +231,24 @@ async fn strict_handling_knows_every_parameter() {
 }
 
 #[tokio::test]
+async fn a_parameter_in_another_case_is_refused_because_it_would_have_no_effect() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    for (call, field, meant) in [
+        ("POST /v3/notifications?dryrun=true", "dryrun", "dryRun"),
+        ("GET /v3/users?Limit=1&x=1", "Limit", "limit"),
+        ("GET /v3/notifications?userIdentifier=ada&Filter=unread", "Filter", "filter"),
+        ("DELETE /v3/users/ada?USERIDENTIFIER=x", "USERIDENTIFIER", "userIdentifier"),
+    ] {
+        let answer = service.by(&shop, call).json(&plain_send(&["ada"])).send().await;
+        answer.has_problems(&[(field, "unknown_parameter")]);
+        let message = format!("{field} is not a parameter of this call; did you mean {meant}?");
+        assert_eq!(answer.body["errors"][0]["message"], message, "{call}");
+    }
+    assert_eq!(service.rows("SELECT send_id::text FROM request").await, [""; 0]);
+}
+
+#[tokio::test]
 async fn an_unknown_parameter_is_named_with_the_one_that_was_meant() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
