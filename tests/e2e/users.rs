@@ -19,7 +19,7 @@ async fn users_are_found_and_their_addresses_are_masked_unless_revealed() {
     }
     let found = |arguments: &[&str]| {
         let listed = installation.run(&[&["users", "shop", "--json"], arguments].concat()).json();
-        let users = listed.as_array().unwrap().iter();
+        let users = listed["data"].as_array().unwrap().iter();
         users.map(|user| user["identifier"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(found(&[]), ["ada", "bob", "cyd"]);
@@ -30,7 +30,15 @@ async fn users_are_found_and_their_addresses_are_masked_unless_revealed() {
 
     let masked = installation.run(&["users", "shop", "--limit", "1"]);
     assert!(masked.output.contains("a***@example.com  +***78"), "{}", masked.output);
-    assert!(masked.output.contains("There are more than 1"), "{}", masked.output);
+    assert!(masked.output.contains("There may be more: --after 1 continues."), "{}", masked.output);
+    for search in [&[][..], &["--q", "ada"]] {
+        let page = [&["users", "shop", "--limit", "1", "--json"], search].concat();
+        let first = installation.run(&page).json();
+        let next = first["next"].as_str().unwrap();
+        let second = installation.run(&[&page[..], &["--after", next]].concat()).json();
+        assert_eq!(second["data"][0]["identifier"], "bob", "{search:?}");
+    }
+    assert_eq!(installation.run(&["users", "shop", "--after", "x"]).code, 2);
     let revealed = installation.run(&["users", "shop", "--q", "ada", "--reveal"]);
     assert!(revealed.output.contains("ada@example.com  +49 151 12345678"), "{}", revealed.output);
     assert_eq!(installation.run(&["users", "shop", "--q", "a", "--email", "b"]).code, 2);

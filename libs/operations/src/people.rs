@@ -7,7 +7,7 @@ use store::directory::preference::CategoryPreference;
 use store::directory::topic::subscription::SubscribedTopic;
 use store::directory::user::User;
 
-use crate::users::{self, UserFilter};
+use crate::users::{self, UserFilter, UserPlace};
 use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
@@ -86,7 +86,8 @@ fn targets(user: &User) -> Vec<(Channel, String)> {
     email.into_iter().chain(phone).chain(tokens).collect()
 }
 
-/// Lists at most `limit` people who were created after the person `after`. The boolean is true if further people follow.
+/// Lists at most `limit` people after a place of the same list. Returns the place after which the next page begins as well; None on the
+/// last page.
 ///
 /// # Errors
 /// Returns [`OperationError::Denied`] if the caller may not see users and the filter is not [`UserFilter::All`]: a search for addresses would
@@ -96,20 +97,13 @@ pub async fn list(
     caller: &Caller,
     app: AppId,
     filter: UserFilter<'_>,
-    after: Option<UserNumber>,
+    after: Option<UserPlace>,
     limit: usize,
-) -> Result<(Vec<MaskedPerson>, bool), OperationError> {
-    if filter != UserFilter::All {
-        let (found, has_more) = users::list(operations, caller, app, filter, after, limit).await?;
-        let people = found.into_iter().map(|(user, _)| MaskedPerson::new(caller, app, user));
-        return Ok((people.collect(), has_more));
-    }
-    caller.may(Permission::View, app)?;
-    let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
-    let mut users = database(operations.store.directory().list_users(app, after, wanted)).await?;
-    let has_more = users.len() > limit;
-    users.truncate(limit);
-    Ok((users.into_iter().map(|user| MaskedPerson::new(caller, app, user)).collect(), has_more))
+) -> Result<(Vec<MaskedPerson>, Option<UserPlace>), OperationError> {
+    let permission = if filter == UserFilter::All { Permission::View } else { Permission::ViewUsers };
+    caller.may(permission, app)?;
+    let (users, next) = users::read(operations, app, filter, after, limit).await?;
+    Ok((users.into_iter().map(|user| MaskedPerson::new(caller, app, user)).collect(), next))
 }
 
 /// Finds a person by identifier.

@@ -1,5 +1,7 @@
 //! Users.
 
+use std::fmt;
+
 use domain::content::Object as ProfilePairs;
 use domain::event::UserErased;
 use domain::id::partition;
@@ -9,6 +11,7 @@ use store::deliveries::timer::NewTimer;
 use store::directory::device::Device;
 use store::directory::user::User;
 use store::directory::user::merge::MergeResult;
+use store::directory::user::search::SearchPlace;
 
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
@@ -78,41 +81,97 @@ pub enum UserFilter<'a> {
     Email(&'a str),
     /// Users with this phone number. Only digits and `+` count.
     PhoneNumber(&'a str),
-    /// Users whose identifier, email address or name begins with this text. Such a list has no further page.
+    /// Users whose identifier, email address or name begins with this text, in this order.
     Start(&'a str),
 }
 
-/// Lists at most `limit` users that were created after the user `after`, each with its devices. The boolean is true if further users
-/// follow.
+/// Place in a list of users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserPlace {
+    Created(UserNumber),
+    /// Place in the result of [`UserFilter::Start`].
+    Found(SearchPlace),
+}
+
+/// Part of a list of users, each with its devices.
+#[derive(Debug, Default)]
+pub struct UserPage {
+    pub users: Vec<(User, Vec<Device>)>,
+    /// Place after which the next page begins; None on the last page. A page of found users may have fewer than the limit, or none, although
+    /// more follow.
+    pub next: Option<UserPlace>,
+}
+
+impl UserFilter<'_> {
+    /// Parses a place in a list with this filter.
+    #[must_use]
+    pub fn place(&self, text: &str) -> Option<UserPlace> {
+        match self {
+            UserFilter::Start(_) => text.parse().ok().map(UserPlace::Found),
+            _ => text.parse().ok().map(|number| UserPlace::Created(UserNumber(number))),
+        }
+    }
+}
+
+impl fmt::Display for UserPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UserPlace::Created(number) => number.fmt(f),
+            UserPlace::Found(place) => place.fmt(f),
+        }
+    }
+}
+
+/// Lists at most `limit` users after a place of the same list, in order of creation unless the filter says otherwise.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
     filter: UserFilter<'_>,
-    after: Option<UserNumber>,
+    after: Option<UserPlace>,
     limit: usize,
-) -> Result<(Vec<(User, Vec<Device>)>, bool), OperationError> {
+) -> Result<UserPage, OperationError> {
     caller.may(Permission::ViewUsers, app)?;
-    let directory = operations.store.directory();
-    let most = i64::try_from(limit).unwrap_or(i64::MAX);
-    let wanted = most.saturating_add(1);
-    let mut users = match filter {
-        UserFilter::All => database(directory.list_users(app, after, wanted)).await?,
-        UserFilter::Email(email) => database(directory.users_with_email(app, email, after, wanted)).await?,
-        UserFilter::PhoneNumber(number) => {
-            database(directory.users_with_phone(app, number, after, wanted)).await?
-        }
-        UserFilter::Start(start) => database(directory.search_users(app, start, most)).await?,
-    };
-    let has_more = users.len() > limit;
-    users.truncate(limit);
+    let (users, next) = read(operations, app, filter, after, limit).await?;
     let numbers: Vec<_> = users.iter().map(|user| user.number).collect();
-    let mut devices = database(directory.list_devices_of(app, &numbers)).await?;
+    let mut devices = database(operations.store.directory().list_devices_of(app, &numbers)).await?;
     let with_devices = users.into_iter().map(|user| {
         let devices = devices.remove(&user.number).unwrap_or_default();
         (user, devices)
     });
-    Ok((with_devices.collect(), has_more))
+    Ok(UserPage { users: with_devices.collect(), next })
+}
+
+/// Reads a page of [`list`] without the devices.
+pub(crate) async fn read(
+    operations: &Operations,
+    app: AppId,
+    filter: UserFilter<'_>,
+    after: Option<UserPlace>,
+    limit: usize,
+) -> Result<(Vec<User>, Option<UserPlace>), OperationError> {
+    let directory = operations.store.directory();
+    let wanted = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let (created, found) = match after {
+        Some(UserPlace::Created(number)) => (Some(number), None),
+        Some(UserPlace::Found(place)) => (None, Some(place)),
+        None => (None, None),
+    };
+    let mut users = match filter {
+        UserFilter::All => database(directory.list_users(app, created, wanted)).await?,
+        UserFilter::Email(email) => database(directory.users_with_email(app, email, created, wanted)).await?,
+        UserFilter::PhoneNumber(number) => {
+            database(directory.users_with_phone(app, number, created, wanted)).await?
+        }
+        UserFilter::Start(start) => {
+            let page = database(directory.search_users(app, start, found.as_ref(), limit)).await?;
+            return Ok((page.users, page.next.map(UserPlace::Found)));
+        }
+    };
+    let has_more = users.len() > limit;
+    users.truncate(limit);
+    let next = users.last().filter(|_| has_more).map(|user| UserPlace::Created(user.number));
+    Ok((users, next))
 }
 
 /// Erases a user of an installation with this number of inbox partitions. Afterwards the user is unknown, and no earlier send can recreate or reach the user. The rest of the data is deleted

@@ -1,4 +1,6 @@
-use serde_json::Value;
+use serde_json::{Value, json};
+
+use crate::shell::quoted;
 
 pub(crate) struct Listing<R> {
     rows: Vec<R>,
@@ -16,6 +18,27 @@ impl<R> Listing<R> {
         let exceeded = (rows.len() > limit as usize).then_some(limit);
         rows.truncate(limit as usize);
         Listing { rows, exceeded }
+    }
+
+    /// Renders the rows as JSON with the place after which `--{option}` continues, or as a table with a line that says how to continue.
+    pub(crate) fn render_page<const N: usize>(
+        &self,
+        json: bool,
+        next: Option<(&str, String)>,
+        as_json: impl Fn(&R) -> Value,
+        header: [&str; N],
+        cells: impl Fn(&R) -> [String; N],
+    ) -> String {
+        let (option, place) = next.unzip();
+        if json {
+            let data = self.rows.iter().map(as_json).collect::<Value>();
+            return format!("{}\n", json!({"data": data, "next": place}));
+        }
+        let mut text = self.render(false, as_json, header, cells);
+        if let (Some(option), Some(place)) = (option, place) {
+            text.push_str(&format!("\nThere may be more: --{option} {} continues.\n", quoted(&place)));
+        }
+        text
     }
 
     pub(crate) fn render<const N: usize>(
@@ -51,8 +74,6 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item 
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn render(listing: &Listing<(u8, &str)>, json: bool) -> String {

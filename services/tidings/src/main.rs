@@ -31,6 +31,7 @@ mod restore;
 mod run;
 mod sends;
 mod services;
+mod shell;
 mod smoke;
 #[cfg(feature = "development")]
 mod stand_ins;

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     /// Only sends accepted since this time (2026-11-29T09:00:00Z) or within this duration (2h, 3d)
     #[arg(long, value_name = "TIME", value_parser = parse_since)]
     since: Option<Since>,
-    /// Only sends before this one: the last id of a page lists the next page
+    /// Only sends before this one, which a page names as `next`
     #[arg(long, value_name = "REQUEST")]
     before: Option<uuid::Uuid>,
     /// Maximum number of sends
@@ -87,7 +87,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return Ok("No send matches.\n".to_owned());
     }
     let header = ["REQUEST", "ACCEPTED", "CATEGORY", "TEMPLATE", "RECIPIENTS", "TITLE"];
-    let mut text = Listing::new(page.sends).render(json, as_json, header, |send| {
+    let next = page.next.map(|next| ("before", next.to_string()));
+    Ok(Listing::new(page.sends).render_page(json, next, as_json, header, |send| {
         let template = send.template.as_ref().map(|(template, version)| format!("{template}@{version}"));
         [
             send.send_id.to_string(),
@@ -97,11 +98,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
             send.recipients.to_string(),
             send.title.clone().unwrap_or_default() + if send.cancelled { " (cancelled)" } else { "" },
         ]
-    });
-    if let Some(next) = page.next.filter(|_| !json) {
-        text += &format!("\nThere may be more: --before {next} continues.\n");
-    }
-    Ok(text)
+    }))
 }
 
 pub(crate) fn as_json(send: &ListedSend) -> Value {

@@ -7,6 +7,7 @@ use store::directory::user::User;
 use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::Options;
+use crate::refused::InvalidInput;
 
 /// List the users of an app, or find some of them.
 ///
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
     app: String,
     #[command(flatten)]
     search: Search,
+    /// Only users after this place, which a page with the same filter names as `next`
+    #[arg(long, value_name = "PLACE")]
+    after: Option<String>,
     /// Maximum number of users
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
@@ -58,9 +62,13 @@ impl Search {
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let ControlPlane { operations, caller, .. } = control_plane;
-    let more_than_asked = arguments.limit as usize + 1;
     let filter = arguments.search.filter();
-    let (found, _) = users::list(&operations, &caller, app.id, filter, None, more_than_asked).await?;
+    let place = |text: &String| {
+        filter.place(text).ok_or_else(|| InvalidInput("--after must be the `next` of a page".to_owned()))
+    };
+    let after = arguments.after.as_ref().map(place).transpose()?;
+    let page = users::list(&operations, &caller, app.id, filter, after, arguments.limit as usize).await?;
+    let next = page.next.map(|place| ("after", place.to_string()));
     let shown = |user: &User, keys: &[&str]| {
         let text = keys.iter().find_map(|key| user.profile.get(*key)).and_then(Value::as_str);
         text.map(|text| if arguments.reveal { text.to_owned() } else { masked(text) })
@@ -74,10 +82,15 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         })
     };
     let header = ["USER", "EMAIL", "PHONE", "DEVICES", "CREATED"];
-    let listing = Listing::first(found, arguments.limit);
-    Ok(listing.render(arguments.options.json, as_json, header, |(user, devices)| {
-        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-        let (email, phone) = (or_dash(email(user)), or_dash(phone(user)));
-        [user.identifier.clone(), email, phone, devices.len().to_string(), user.created_at.to_string()]
-    }))
+    Ok(Listing::new(page.users).render_page(
+        arguments.options.json,
+        next,
+        as_json,
+        header,
+        |(user, devices)| {
+            let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+            let (email, phone) = (or_dash(email(user)), or_dash(phone(user)));
+            [user.identifier.clone(), email, phone, devices.len().to_string(), user.created_at.to_string()]
+        },
+    ))
 }

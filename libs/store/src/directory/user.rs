@@ -1,6 +1,6 @@
 pub mod merge;
 pub mod proof;
-mod search;
+pub mod search;
 mod update;
 pub(crate) mod writers;
 

@@ -2,11 +2,11 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
-use domain::{AppId, UserNumber};
+use domain::AppId;
 use operations::explain::{self, Explained, ExplainedSend, ExplainedSends, Now};
 use operations::people::{self, MaskedPerson, PersonDetails};
 use operations::requests::SendFilter;
-use operations::users::UserFilter;
+use operations::users::{UserFilter, UserPlace};
 use operations::{Caller, OperationError, Operations, Permission};
 
 use super::sends::PAGE;
@@ -39,17 +39,17 @@ struct PeoplePage {
 pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answer {
     let (app, caller) = (visit.app()?.id, &visit.operator.caller);
     let searched = query.text("q").unwrap_or_default().to_owned();
-    let after = query.text("after").and_then(|text| text.parse().ok());
+    let after = query.text("after");
     let searches = caller.may(Permission::ViewUsers, app).is_ok();
     let read = if searches || searched.is_empty() {
         part(search(&console.operations, caller, app, &searched, after).await)?
     } else {
         part(whole(&console.operations, caller, app, &searched).await)?
     };
-    let last = read.as_ref().ok().filter(|(_, has_more)| *has_more).and_then(|(people, _)| people.last());
-    let next = last.map(|last| {
+    let place = read.as_ref().ok().and_then(|(_, place)| place.as_ref());
+    let next = place.map(|place| {
         let query = if searched.is_empty() { String::new() } else { format!("q={}&", encoded(&searched)) };
-        visit.path(&format!("/people?{query}after={}", last.number))
+        visit.path(&format!("/people?{query}after={}", encoded(&place.to_string())))
     });
     let rows = read.map(|(people, _)| {
         let row = |person: MaskedPerson| PersonRow { path: visit.path_of_person(&person), person };
@@ -57,6 +57,9 @@ pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answ
     });
     page(StatusCode::OK, &PeoplePage { visit, query: searched, searches, rows, next })
 }
+
+/// People, and the place after which the next page begins.
+type Found = (Vec<MaskedPerson>, Option<UserPlace>);
 
 /// Returns the filters for a text, of which the first that finds people counts.
 fn filters(text: &str) -> Vec<UserFilter<'_>> {
@@ -79,15 +82,20 @@ async fn search(
     caller: &Caller,
     app: AppId,
     text: &str,
-    after: Option<UserNumber>,
-) -> Result<(Vec<MaskedPerson>, bool), OperationError> {
+    after: Option<&str>,
+) -> Result<Found, OperationError> {
     for filter in filters(text) {
-        let (people, has_more) = people::list(operations, caller, app, filter, after, PAGE).await?;
-        if !people.is_empty() {
-            return Ok((people, has_more));
+        let place = after.and_then(|after| filter.place(after));
+        // The place belongs to another filter of the text.
+        if after.is_some() && place.is_none() {
+            continue;
+        }
+        let (people, next) = people::list(operations, caller, app, filter, place, PAGE).await?;
+        if !people.is_empty() || next.is_some() {
+            return Ok((people, next));
         }
     }
-    Ok((Vec::new(), false))
+    Ok((Vec::new(), None))
 }
 
 /// Finds the person with this whole identifier.
@@ -96,10 +104,10 @@ async fn whole(
     caller: &Caller,
     app: AppId,
     identifier: &str,
-) -> Result<(Vec<MaskedPerson>, bool), OperationError> {
+) -> Result<Found, OperationError> {
     match people::find(operations, caller, app, identifier).await {
-        Ok(found) => Ok((vec![found.person], false)),
-        Err(OperationError::NotFound(_)) => Ok((Vec::new(), false)),
+        Ok(found) => Ok((vec![found.person], None)),
+        Err(OperationError::NotFound(_)) => Ok((Vec::new(), None)),
         Err(error) => Err(error),
     }
 }

@@ -7,7 +7,7 @@ use domain::body::kind::{As, FreeObject as FreeMember, Identifier as IdentifierM
 use domain::content::Object;
 use domain::fields::{Fields, MAX_IDENTIFIER, check_plain_json};
 use domain::profile::ProfileSchema;
-use domain::{DeviceType, Problem, Timestamp, UserNumber, profile};
+use domain::{DeviceType, Problem, Timestamp, profile};
 use operations::users::{self, UserFilter};
 use serde::Serialize;
 use serde_json::Value;
@@ -193,8 +193,8 @@ pub(crate) async fn retrieve(
 
 /// Lists the users of the app, in order of creation.
 ///
-/// `email`, `phoneNumber` and `q` find users, and exclude each other. The users that `q` finds have no further page: a longer text finds
-/// fewer of them. They are ordered by what was found: the identifier, the address, then the name.
+/// `email`, `phoneNumber` and `q` find users, and exclude each other. The users that `q` finds are ordered by what was found: the
+/// identifier, the address, then the name. A page of them may have fewer users than `limit`, even none: follow `nextCursor` until it is null.
 #[utoipa::path(
     get,
     path = "/v3/users",
@@ -209,7 +209,7 @@ pub(crate) async fn retrieve(
             minimum = 1,
             maximum = 100
         ),
-        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer. Not with `q`."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer with the same filter."),
         ("email" = Option<String>, Query, description = "Only users with this email address. Upper and lower case make no difference. The identifier of a user without the key `email` counts as the address.", min_length = 1, max_length = 255),
         ("phoneNumber" = Option<String>, Query, description = "Only users with this phone number. Spaces, hyphens, dots and parentheses make no difference.", min_length = 1, max_length = 255),
         ("q" = Option<String>, Query, description = "Only users whose identifier, email address or name begins with this text. Upper and lower case make no difference.", min_length = 1, max_length = 255),
@@ -223,20 +223,16 @@ pub(crate) async fn list(
 ) -> Result<HttpResponse, Failure> {
     let mut problems = Vec::new();
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
-    let after = cursor::read(&query, |text| text.parse().ok().map(UserNumber), &mut problems);
     let search = Search::read(&query, &mut problems);
-    if after.is_some() && matches!(search, Some(Search::Start(_))) {
-        problems.push(Problem::new("cursor", "conflict", "cursor and q must not be sent together"));
-    }
+    let filter = search.as_ref().map_or(UserFilter::All, Search::filter);
+    let after = cursor::read(&query, |text| filter.place(text), &mut problems);
     query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
     let limit = usize::try_from(limit).unwrap_or_default();
-    let filter = search.as_ref().map_or(UserFilter::All, Search::filter);
-    let listed = users::list(&gateway.operations, &caller.backend, caller.app, filter, after, limit);
-    let (users, has_more) = listed.await?;
+    let page = users::list(&gateway.operations, &caller.backend, caller.app, filter, after, limit).await?;
     Ok(HttpResponse::Ok().json(Listing {
-        data: users.iter().map(|(user, devices)| present(user, devices)).collect(),
-        next_cursor: users.last().filter(|_| has_more).map(|(user, _)| cursor::write(user.number)),
+        data: page.users.iter().map(|(user, devices)| present(user, devices)).collect(),
+        next_cursor: page.next.map(cursor::write),
     }))
 }
 

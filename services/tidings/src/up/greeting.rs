@@ -2,6 +2,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data_directory;
 use crate::dev_file::DevFile;
+use crate::shell;
 
 /// Text that `tidings up` prints when it is ready. Each address answers a browser with a page.
 pub(super) fn text(dev: &DevFile, data_directory: &Path) -> String {
@@ -43,11 +44,8 @@ fn directory_to_add(program: &Path) -> Option<PathBuf> {
     if is_found { None } else { program.parent().map(Path::to_owned) }
 }
 
-/// Quotes a path for a shell, if necessary.
 fn quoted(path: &Path) -> String {
-    let text = path.display().to_string();
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
-    if text.bytes().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
+    shell::quoted(&path.display().to_string())
 }
 
 pub(crate) struct Steps<'a> {
