@@ -143,3 +143,68 @@ async fn refused_calls_are_listed() {
     assert_eq!(told, expected);
     assert_eq!(installation.run(&["refused", "shop", "--limit", "0"]).code, 2);
 }
+
+#[tokio::test]
+async fn a_person_is_found_by_address_or_number_and_several_are_named() {
+    let installation = with_one_send().await;
+    let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
+    let merge = async |user: &str, profile: serde_json::Value| {
+        let pairs = profile.as_object().unwrap().clone();
+        installation.store.directory().merge_user(app, user, pairs).await.unwrap();
+    };
+    merge("ada", json!({"email": "ada@example.com", "phoneNumber": "+49 151 12345678"})).await;
+    for person in ["ada", "ADA@example.com", "+49 (0)151/12345678"] {
+        let list = installation.run(&["explain", "shop", person, "--json"]);
+        assert_eq!(list.code, 0, "{}", list.errors);
+        assert_eq!(list.json()["person"]["identifier"], "ada", "{person}");
+    }
+    let page = installation.run(&["explain", "shop", "ada@example.com", REQUEST]);
+    assert!(page.output.contains("Order 7 shipped → Ada (ada)"), "{}", page.output);
+
+    merge("bob", json!({"email": "Ada@Example.com"})).await;
+    let several = installation.run(&["explain", "shop", "ada@example.com"]);
+    assert_eq!(several.code, 1);
+    let named = "several users of app shop have ada@example.com: ada, bob; name one of them";
+    assert!(several.errors.contains(named), "{}", several.errors);
+    merge("ada@example.com", json!({"email": "other@example.com"})).await;
+    let identifier = installation.run(&["explain", "shop", "ada@example.com", "--json"]).json();
+    assert_eq!(identifier["person"]["identifier"], "ada@example.com", "an identifier comes first");
+    let unknown = installation.run(&["explain", "shop", "eve@example.com"]);
+    assert!(unknown.errors.contains("no user \"eve@example.com\""), "{}", unknown.errors);
+}
+
+/// Adds 2,000 later sends to Ada, of another category.
+const MANY_SENDS: &str = "
+    INSERT INTO request (app_id, send_id, accepted_at, lane, recipients)
+      SELECT app.id, ('018f0000-0000-7000-8000-1' || lpad(n::text, 11, '0'))::uuid, '2026-11-29T11:00:00Z', 'transactional', 1
+      FROM app, generate_series(1, 2000) AS n;
+    INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)
+      SELECT r.app_id, send_id, 0, 0, 'ada', number, false, '{}'
+      FROM request r JOIN app_user u ON u.app_id = r.app_id WHERE category_id IS NULL";
+
+#[tokio::test]
+async fn lists_say_how_far_they_searched_and_how_to_continue() {
+    let installation = with_one_send().await;
+    let pool = PgPool::connect(installation.database_url()).await.unwrap();
+    sqlx::raw_sql(MANY_SENDS).execute(&pool).await.unwrap();
+    pool.close().await;
+    let explain = ["explain", "shop", "ada", "--category", "orders"];
+    let list = installation.run(&explain).output;
+    let earliest = "018f0000-0000-7000-8000-100000000001";
+    let expected = format!(
+        "No send to Ada matches among the 2000 that were examined, back to 2026-11-29T11:00:00.000Z.\n\
+         There may be earlier ones: --before {earliest} continues.\n"
+    );
+    assert_eq!(list, expected);
+    assert_eq!(installation.run(&[&explain[..], &["--json"]].concat()).json()["next"], earliest);
+    let rest = installation.run(&[&explain[..], &["--before", earliest]].concat()).output;
+    assert!(rest.contains("Order 7 shipped") && !rest.contains("--before"), "{rest}");
+
+    let sends = installation.run(&["sends", "shop", "--limit", "1", "--json"]).json();
+    let (first, next) = (&sends["data"][0]["requestId"], sends["next"].as_str().unwrap());
+    assert_eq!(first, next);
+    let more = installation.run(&["sends", "shop", "--limit", "1", "--before", next, "--json"]).json();
+    assert!(more["data"][0]["requestId"].is_string() && more["data"][0]["requestId"] != *first, "{more}");
+    let last = installation.run(&["sends", "shop", "--category", "orders", "--json"]).json();
+    assert_eq!((&last["data"], &last["next"]), (&json!([]), &json!(earliest)));
+}

@@ -7,7 +7,7 @@ use domain::content::Object as Profile;
 use domain::explain::{
     AttemptFacts, Facts, ItemFacts, PairFacts, ReceiptFacts, Story, SuppressionFacts, WaitFacts, tell,
 };
-use domain::{AppId, Channel, Reason, SendId, plan};
+use domain::{AppId, Channel, Reason, SendId, Timestamp, plan};
 use service_kit::clock;
 use store::directory::user::User;
 use store::sends::list::ListedSend;
@@ -15,7 +15,7 @@ use store::sends::pairs::{AttemptRecord, PairStatus};
 use store::sends::story::StoredRequest;
 
 use crate::people::shown_identifier;
-use crate::requests::{SendFilter, list_of, pairs_of};
+use crate::requests::{SendFilter, SendPage, list_of, pairs_of};
 use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
@@ -77,7 +77,28 @@ pub struct ExplainedSend {
 pub struct ExplainedSends {
     pub person: Person,
     pub sends: Vec<ExplainedSend>,
+    /// Start of the next page; None if no further send matches.
+    pub next: Option<SendId>,
+    /// Number of sends to the person that were compared with the filter.
+    pub examined: usize,
+    /// Time at which the earliest of them was accepted.
+    pub reached: Option<Timestamp>,
     pub now: Option<Now>,
+}
+
+impl ExplainedSends {
+    /// Sentence for an empty list.
+    #[must_use]
+    pub fn none_matches(&self) -> String {
+        let who = self.person.shown();
+        match (self.next, self.reached) {
+            (Some(_), Some(reached)) => format!(
+                "No send to {who} matches among the {} that were examined, back to {reached}.",
+                self.examined
+            ),
+            _ => format!("No send to {who} matches."),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -168,12 +189,13 @@ pub async fn latest(
     let person = Person::new(caller, app, user, Some(&found.profile));
     let filter = SendFilter { recipient: Some(user), ..filter };
     let page = if limit == 0 {
-        Vec::new()
+        SendPage::default()
     } else {
-        list_of(operations, app, filter, Some(found.number), limit).await?.sends
+        list_of(operations, app, filter, Some(found.number), limit).await?
     };
-    let mut sends = Vec::with_capacity(page.len());
-    for send in page {
+    let SendPage { sends: listed, next, examined, reached } = page;
+    let mut sends = Vec::with_capacity(listed.len());
+    for send in listed {
         let pairs = pairs_of(operations, app, send.send_id, send.recipient_index.unwrap_or(0)).await?;
         let facts = Facts {
             who: person.shown().to_owned(),
@@ -190,7 +212,7 @@ pub async fn latest(
     } else {
         None
     };
-    Ok(Explained::Found(Box::new(ExplainedSends { person, sends, now })))
+    Ok(Explained::Found(Box::new(ExplainedSends { person, sends, next, examined, reached, now })))
 }
 
 async fn missing<T>(

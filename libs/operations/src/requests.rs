@@ -40,6 +40,10 @@ pub struct SendPage {
     pub sends: Vec<ListedSend>,
     /// Start of the next page; None on the last page. A page may have fewer sends than the limit, or none, although more follow.
     pub next: Option<SendId>,
+    /// Number of sends that were compared with the filter.
+    pub examined: usize,
+    /// Time at which the earliest of them was accepted.
+    pub reached: Option<Timestamp>,
 }
 
 /// Lists at most `limit` sends of an app.
@@ -75,7 +79,7 @@ pub(crate) async fn list_of(
         (None, None) => SendsOf::All,
     };
     let most = if filter.status.is_some() { COMPARED } else { EXAMINED };
-    let (mut page, mut examined) = (SendPage { next: filter.before, ..SendPage::default() }, 0);
+    let mut page = SendPage { next: filter.before, ..SendPage::default() };
     loop {
         let range = SendRange { before: page.next, since: filter.since, limit: READ };
         let read = database(operations.store.sends().list_sends(app, of, range)).await?;
@@ -89,7 +93,8 @@ pub(crate) async fn list_of(
             Some(status) => Some(matching(operations, app, &candidates, status).await?),
             None => None,
         };
-        examined += read.len();
+        page.examined += read.len();
+        page.reached = read.last().map(|send| send.accepted_at).or(page.reached);
         page.next = read.last().map(|send| send.send_id);
         for send in candidates {
             if wanted.as_ref().is_some_and(|wanted| !wanted.contains(&send.send_id)) {
@@ -104,7 +109,7 @@ pub(crate) async fn list_of(
         if is_last {
             return Ok(SendPage { next: None, ..page });
         }
-        if examined >= most {
+        if page.examined >= most {
             return Ok(page);
         }
     }

@@ -1,16 +1,22 @@
 mod page;
 
 use anyhow::bail;
-use domain::SendId;
+use domain::{PhoneNumber, SendId};
 use operations::explain::{self, Explained, ExplainedSends, Explanation, Now};
 use operations::requests::SendFilter;
+use operations::users::{self, UserFilter};
+use operations::{Caller, Operations};
 use serde_json::{Value, json};
+use store::control::app::App;
 use uuid::Uuid;
 
 use crate::control_plane::ControlPlane;
 use crate::options::AppArguments;
 use crate::refused::OrMissing as _;
 use crate::sends::{Since, as_json, parse_since};
+
+/// Users that an error about a shared address names.
+const MOST_NAMED: usize = 10;
 
 /// Explain why a person got a notification or did not.
 ///
@@ -19,7 +25,7 @@ use crate::sends::{Since, as_json, parse_since};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings explain shop ada
-  tidings explain shop ada --category orders --since 2d
+  tidings explain shop ada@example.com --category orders --since 2d
   tidings explain shop ada 018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11
   tidings explain shop ada --category orders --now
 
@@ -28,7 +34,7 @@ docs/statuses.md lists every status and reason.")]
 pub(crate) struct Arguments {
     #[command(flatten)]
     app: AppArguments,
-    /// Identifier of the person
+    /// Identifier, email address or phone number of the person
     user: String,
     /// The requestId from the answer to the send
     request: Option<Uuid>,
@@ -38,18 +44,21 @@ pub(crate) struct Arguments {
     /// Only sends accepted since this time (2026-11-29T09:00:00Z) or within this duration (2h, 3d)
     #[arg(long, value_name = "TIME", value_parser = parse_since, conflicts_with = "request")]
     since: Option<Since>,
+    /// Only sends before this one, which a page names as `next`
+    #[arg(long, value_name = "REQUEST", conflicts_with = "request")]
+    before: Option<Uuid>,
     /// Maximum number of sends
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=50))]
     limit: u16,
     /// Only say what a send, of --category if it is given, would do now
-    #[arg(long, conflicts_with_all = ["request", "since"])]
+    #[arg(long, conflicts_with_all = ["request", "since", "before"])]
     now: bool,
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let (ControlPlane { operations, caller, .. }, app) = arguments.app.open().await?;
     let json = arguments.app.options.json;
-    let user = arguments.user.as_str();
+    let user = &person(&operations, &caller, &app, &arguments.user).await?;
     if let Some(request) = arguments.request {
         let found = explain::request(&operations, &caller, app.id, user, SendId(request), true).await;
         let found = found.or_missing(|| {
@@ -66,8 +75,8 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         });
     }
     let category = arguments.category.as_deref();
-    let since = arguments.since.map(Since::time);
-    let filter = SendFilter { category, since, ..SendFilter::default() };
+    let (since, before) = (arguments.since.map(Since::time), arguments.before.map(SendId));
+    let filter = SendFilter { category, since, before, ..SendFilter::default() };
     let limit = if arguments.now { 0 } else { arguments.limit.into() };
     let found = explain::latest(&operations, &caller, app.id, user, filter, limit, arguments.now).await;
     let found = known(found.or_missing(String::new)?, user, &app.name)?;
@@ -76,6 +85,35 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         Some(found) => page::list(&app.name, &found),
         None => erased(json),
     })
+}
+
+/// Returns the identifier of the user with this identifier or, if there is none, with this email address or phone number. A text that no
+/// user has stays as it is.
+async fn person(operations: &Operations, caller: &Caller, app: &App, text: &str) -> anyhow::Result<String> {
+    let filter = if text.contains('@') {
+        UserFilter::Email(text)
+    } else if PhoneNumber::parse(text).is_ok() {
+        UserFilter::PhoneNumber(text)
+    } else {
+        return Ok(text.to_owned());
+    };
+    if users::find(operations, caller, app.id, text).await.is_ok() {
+        return Ok(text.to_owned());
+    }
+    let page = users::list(operations, caller, app.id, filter, None, MOST_NAMED).await?;
+    let named: Vec<&str> = page.users.iter().map(|(user, _)| user.identifier.as_str()).collect();
+    match named[..] {
+        [] => Ok(text.to_owned()),
+        [one] => Ok(one.to_owned()),
+        _ => {
+            let more = if page.next.is_some() { ", …" } else { "" };
+            bail!(
+                "several users of app {} have {text}: {}{more}; name one of them",
+                app.name,
+                named.join(", ")
+            )
+        }
+    }
 }
 
 /// Returns None if the user was erased.
@@ -106,6 +144,7 @@ fn sends_as_json(found: &ExplainedSends) -> Value {
     json!({
         "person": {"identifier": found.person.identifier, "name": found.person.name},
         "sends": sends.collect::<Vec<_>>(),
+        "next": found.next,
         "now": found.now.as_ref().map(now_as_json),
     })
 }

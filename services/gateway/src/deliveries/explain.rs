@@ -18,8 +18,8 @@ use web::query::Query;
 use crate::access::caller::AppCaller;
 use crate::deliveries::shown::{DeliveryBody, present};
 use crate::gateway::Gateway;
-use crate::openapi::vocabulary::{self, Identifier, Time, Uuid};
-use crate::sends::list::{SendBody, TemplateBody, read_time};
+use crate::openapi::vocabulary::{self, Cursor, Identifier, Time, Uuid};
+use crate::sends::list::{SendBody, TemplateBody, read_cursor, read_time, write_cursor};
 
 const PAGE: i64 = 10;
 const LARGEST_PAGE: i64 = 50;
@@ -48,7 +48,7 @@ const LARGEST_PAGE: i64 = 50;
     "now": {"category": "orders", "text": "inApp yes · sms no, preference off", "channels": [
         {"channel": "inApp", "sends": true, "reason": null}, {"channel": "sms", "sends": false, "reason": "preference_off"},
     ]},
-    "sends": [],
+    "sends": [], "nextCursor": null,
 }))]
 struct ExplanationBody<'a> {
     /// Answer to the question in a few sentences.
@@ -65,6 +65,8 @@ struct ExplanationBody<'a> {
     now: Option<NowBody<'a>>,
     /// Latest sends to the person, with their verdicts; empty if the call named a send.
     sends: Vec<ExplainedSendBody>,
+    /// Cursor for the sends before those that were examined; null if no further send matches.
+    next_cursor: Option<String>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -202,6 +204,7 @@ struct Question {
     category: Option<String>,
     since: Option<Timestamp>,
     limit: Option<i64>,
+    before: Option<SendId>,
     now: Option<bool>,
 }
 
@@ -209,8 +212,9 @@ struct Question {
 ///
 /// With `request`, the answer tells the story of this send for the person: a verdict, each channel with its cause and the fix, and
 /// every event with its times. Without, it lists the latest sends to the person with their verdicts; `category`, `since` and `limit`
-/// narrow the list. `now=true` adds what the same send, or a send of `category`, would do now. Alone, without `request`, `since` and
-/// `limit`, it answers only that. Words of providers are quoted.
+/// narrow the list. A call examines at most 2,000 sends; `nextCursor` continues with earlier ones. `now=true` adds what the same send, or
+/// a send of `category`, would do now. Alone, without `request`, `since`, `limit` and `cursor`, it answers only that. Words of providers
+/// are quoted.
 #[utoipa::path(
     get,
     path = "/v3/explain",
@@ -223,6 +227,7 @@ struct Question {
         ("category" = Option<String>, Query, description = "Only sends of this category; also the category of `now`."),
         ("since" = Option<Time>, Query, description = "Only sends that were accepted at this time or later."),
         ("limit" = Option<i64>, Query, minimum = 1, maximum = 50, description = "Maximum number of sends; 10 by default."),
+        ("cursor" = inline(Option<Cursor>), Query, description = "The `nextCursor` of an earlier answer."),
         ("now" = Option<bool>, Query, description = "True: also say what would happen now. By default true with `request`, otherwise false."),
     ),
     responses(
@@ -243,10 +248,10 @@ pub(crate) async fn explain(
         return answer(found, |explanation| one(send, explanation));
     }
     let now = asked.now.unwrap_or(false);
-    let is_alone = now && asked.since.is_none() && asked.limit.is_none();
+    let is_alone = now && asked.since.is_none() && asked.limit.is_none() && asked.before.is_none();
     let limit = if is_alone { 0 } else { asked.limit.unwrap_or(PAGE) };
-    let (category, since) = (asked.category.as_deref(), asked.since);
-    let filter = SendFilter { category, since, ..SendFilter::default() };
+    let (category, since, before) = (asked.category.as_deref(), asked.since, asked.before);
+    let filter = SendFilter { category, since, before, ..SendFilter::default() };
     let limit = usize::try_from(limit).unwrap_or(0);
     let found = explain::latest(operations, backend, app, &asked.user, filter, limit, now).await?;
     answer(found, latest)
@@ -272,6 +277,7 @@ fn read(query: &Query) -> Result<Question, Failure> {
         category: query.text("category", &mut problems),
         since: read_time(query, "since", &mut problems),
         limit: query.number("limit", 1..=LARGEST_PAGE, &mut problems),
+        before: read_cursor(query, &mut problems),
         now: query.flag("now", &mut problems),
     };
     query.finish(&mut problems);
@@ -289,6 +295,7 @@ fn answer<T>(found: Explained<T>, present: impl FnOnce(&T) -> HttpResponse) -> R
             events: Vec::new(),
             now: None,
             sends: Vec::new(),
+            next_cursor: None,
         }),
         Explained::UnknownUser { similar } if similar.is_empty() => {
             return Err(OperationError::NotFound(Object::User).into());
@@ -312,6 +319,7 @@ fn one(send: SendId, explanation: &Explanation) -> HttpResponse {
         events: events.iter().map(event_body).collect(),
         now: explanation.now.as_ref().map(now_body),
         sends: Vec::new(),
+        next_cursor: None,
     })
 }
 
@@ -325,7 +333,7 @@ fn latest(explained: &ExplainedSends) -> HttpResponse {
     let verdict = match (&explained.now, sends.first()) {
         (_, Some(last)) => format!("The latest of these sends: {}", last.verdict),
         (Some(now), None) => now.line(),
-        (None, None) => format!("No send to {} matches.", person_of.shown()),
+        (None, None) => explained.none_matches(),
     };
     HttpResponse::Ok().json(ExplanationBody {
         verdict: &verdict,
@@ -335,6 +343,7 @@ fn latest(explained: &ExplainedSends) -> HttpResponse {
         events: Vec::new(),
         now: explained.now.as_ref().map(now_body),
         sends,
+        next_cursor: explained.next.map(write_cursor),
     })
 }
 

@@ -117,8 +117,7 @@ pub(crate) async fn list(
     let status = query.one_of("status", &statuses, &mut problems);
     let since = read_time(&query, "since", &mut problems);
     let limit = query.number("limit", 1..=LARGEST_PAGE, &mut problems).unwrap_or(PAGE);
-    let cursor = query.text("cursor", &mut problems);
-    let before = cursor.and_then(|text| read_cursor(&text, &mut problems));
+    let before = read_cursor(&query, &mut problems);
     query.finish(&mut problems);
     valid_or_problems(Some(()), problems)?;
 
@@ -128,7 +127,7 @@ pub(crate) async fn list(
     let page = requests::list(&gateway.operations, &caller.backend, caller.app, filter, limit).await?;
     Ok(HttpResponse::Ok().json(Listing {
         data: page.sends.into_iter().map(SendBody::from).collect(),
-        next_cursor: page.next.map(|send| send.0.simple().to_string()),
+        next_cursor: page.next.map(write_cursor),
     }))
 }
 
@@ -143,7 +142,12 @@ pub(crate) fn read_time(query: &Query, name: &'static str, problems: &mut Vec<Pr
     time
 }
 
-fn read_cursor(text: &str, problems: &mut Vec<Problem>) -> Option<SendId> {
+pub(crate) fn write_cursor(before: SendId) -> String {
+    before.0.simple().to_string()
+}
+
+pub(crate) fn read_cursor(query: &Query, problems: &mut Vec<Problem>) -> Option<SendId> {
+    let text = query.text("cursor", problems)?;
     let position = text.parse().ok().map(SendId);
     if position.is_none() {
         let message = "cursor must be the nextCursor of an earlier answer";

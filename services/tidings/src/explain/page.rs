@@ -161,7 +161,10 @@ pub(super) fn list(app: &str, found: &ExplainedSends) -> String {
             now.category.as_ref().map_or("A send".to_owned(), |category| format!("A send of {category}"));
         text += &format!("{} {}\n", ink.bold(&format!("{what} now:")), now.line());
     } else if found.sends.is_empty() {
-        text += &format!("No send to {} matches.\n", found.person.shown());
+        text += &format!("{}\n", found.none_matches());
+    }
+    if let Some(next) = found.next {
+        text += &format!("There may be earlier ones: --before {next} continues.\n");
     }
     text
 }

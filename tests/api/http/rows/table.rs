@@ -358,7 +358,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         calls: &["GET /v3/explain?user={user}"],
-        members: &["channels", "events", "now", "person", "request", "sends", "verdict"],
+        members: &["channels", "events", "nextCursor", "now", "person", "request", "sends", "verdict"],
         ..PLAIN
     },
     Row {
