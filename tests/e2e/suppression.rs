@@ -31,7 +31,10 @@ async fn suppressions_are_listed_masked_unless_revealed() {
     let listed = installation.run(&["suppression", "list"]);
     assert_eq!(listed.code, 0, "{}", listed.errors);
     assert!(!listed.output.contains("ada@") && !listed.output.contains("abcdef"), "{}", listed.output);
-    let listed = installation.run(&["suppression", "list", "--app", "shop", "--json"]).json();
+    let listed = installation.run(&["suppression", "list", "shop", "--json"]).json();
+    assert_eq!(installation.run(&["suppression", "list", "--app", "shop", "--json"]).json(), listed);
+    assert_eq!(installation.run(&["suppression", "list", "bank"]).code, 1);
+    assert_eq!(installation.run(&["suppression", "list", "shop", "--app", "shop"]).code, 2);
     assert_eq!(
         (&listed[0]["target"], &listed[1]["target"]),
         (&json!("a***@example.com"), &json!("fcm:a***"))

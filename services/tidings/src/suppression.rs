@@ -17,7 +17,7 @@ use crate::refused::OrMissing as _;
 /// subscription again lifts its suppression.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
-  tidings suppression list --app shop
+  tidings suppression list shop
   tidings suppression lift shop email ada@example.com")]
 pub(crate) enum Command {
     List(ListArguments),
@@ -28,12 +28,14 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings suppression list
-  tidings suppression list --app shop --channel email --reveal
+  tidings suppression list shop --channel email --reveal
   tidings suppression list --limit 1000 --json")]
 pub(crate) struct ListArguments {
     /// Only suppressions of this app, by name or id
-    #[arg(long, value_name = "APP")]
     app: Option<String>,
+    /// The same as the argument
+    #[arg(long = "app", value_name = "APP", conflicts_with = "app")]
+    app_option: Option<String>,
     /// Only suppressions of this channel: email, sms, mobilePush or webPush
     #[arg(long, value_name = "NAME", value_parser = options::parse_channel)]
     channel: Option<Channel>,
@@ -55,6 +57,7 @@ pub(crate) struct ListArguments {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings suppression lift shop email ada@example.com
+  tidings suppression lift shop sms '+49 151 12345678'
   tidings suppression lift shop mobilePush fcm:bk3RNwTe3H0:CI2k_HHwg
   tidings suppression lift shop webPush 0195f1c2-7a54-5b1e-9c55-2b4a6d3c1f10
 
@@ -84,7 +87,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
-    let app = control_plane.app_id(arguments.app.as_deref()).await?;
+    let named = arguments.app.as_ref().or(arguments.app_option.as_ref());
+    let app = control_plane.app_id(named.map(String::as_str)).await?;
     let filter = SuppressionFilter { app, channel: arguments.channel };
     let more_than_asked = i64::from(arguments.limit) + 1;
     let ControlPlane { operations, caller, .. } = control_plane;
@@ -116,7 +120,7 @@ async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
     let lifted = suppressions::lift(&operations, &caller, app.id, channel, target).await;
     let LiftedSuppression { target, restored } = lifted.or_missing(|| {
         format!(
-            "app {0} has no such suppression of {channel}; `tidings suppression list --app {0}` lists its suppressions",
+            "app {0} has no such suppression of {channel}; `tidings suppression list {0}` lists its suppressions",
             app.name
         )
     })?;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use domain::content::Object;
-use domain::{Action, Actor, AppId, Channel, DeliveryId, EmailAddress, Timestamp, profile};
+use domain::{Action, Actor, AppId, Channel, DeliveryId, EmailAddress, PhoneNumber, Timestamp, profile};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sqlx::PgConnection;
@@ -46,8 +46,8 @@ struct Holder {
 
 impl Deliveries<'_> {
     /// Lifts the suppression of `target` and restores its removed token or subscription. `target` may be the full target, or the id of the
-    /// delivery that led to the suppression. Lifts the suppressions of all spellings of an email address. Returns None if no such
-    /// suppression exists.
+    /// delivery that led to the suppression. An address or number may be given in any spelling that a profile may have. Lifts the suppressions
+    /// of all spellings of an email address. Returns None if no such suppression exists.
     pub async fn lift_suppression(
         self,
         app: AppId,
@@ -55,9 +55,13 @@ impl Deliveries<'_> {
         target: &str,
         actor: &Actor,
     ) -> Result<Option<LiftedSuppression>, Error> {
-        // An address may be given in any spelling. Its domain is stored as A-labels.
-        let address = (channel == Channel::Email).then(|| EmailAddress::parse(target).ok()).flatten();
-        let target = address.as_ref().map_or(target, EmailAddress::as_str);
+        // The domain of an address is stored as A-labels, and a number as `+` and digits.
+        let normalised = match channel {
+            Channel::Email => EmailAddress::parse(target).ok().map(|address| address.to_string()),
+            Channel::Sms => PhoneNumber::parse(target).ok().map(|number| number.to_string()),
+            _ => None,
+        };
+        let target = normalised.as_deref().unwrap_or(target);
         let mut transaction = self.0.begin().await?;
         let found = sqlx::query!(
             r#"SELECT target, delivery_id, pruned AS "pruned: Json<Pruned>" FROM suppression

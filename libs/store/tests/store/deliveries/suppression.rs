@@ -358,3 +358,22 @@ async fn a_dead_subscription_is_removed_and_restored_to_its_device() {
     sqlx::query("DELETE FROM device").execute(&fixture.pool).await.unwrap();
     assert_eq!(fixture.lift(app, Channel::WebPush, endpoint).await, Some(RestoreResult::NotNeeded));
 }
+
+#[tokio::test]
+async fn a_number_is_lifted_in_every_spelling() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let ada = fixture.with_profile(app, "ada", &json!({"phoneNumber": "+49 151 12345678"})).await;
+    for spelling in ["+49 151 12345678", "+49 (0)151/1234-5678", "+4915112345678"] {
+        let id = fixture.delivery(app, ada, Channel::Sms, "+4915112345678").await;
+        let dead = fixture.dead(app, ada, id, TargetDeath::default()).await;
+        fixture.store.deliveries().settle(&[dead]).await.unwrap();
+        assert_eq!(fixture.suppressed().await, ["+4915112345678"]);
+        assert_eq!(
+            fixture.lift(app, Channel::Sms, spelling).await,
+            Some(RestoreResult::Nothing),
+            "{spelling}"
+        );
+        assert_eq!(fixture.suppressed().await, [""; 0]);
+    }
+}
