@@ -14,6 +14,7 @@ pub mod outbox;
 pub mod postmark;
 pub mod providers;
 pub mod push_service;
+mod recipient;
 pub mod script;
 pub mod sms_http;
 pub mod smsc;

@@ -4,6 +4,7 @@ use hyper::Response;
 use hyper::body::Bytes;
 
 use crate::faults::{Fault, Faults};
+use crate::recipient::is_same;
 use crate::script::{self, Protocol};
 
 /// A rule selects messages by their target.
@@ -49,7 +50,7 @@ impl Protocol for Http {
     type Chance = Chance;
 
     fn applies(filter: &Option<String>, target: &str) -> bool {
-        filter.as_deref().is_none_or(|wanted| wanted == target)
+        filter.as_deref().is_none_or(|wanted| is_same(wanted, target))
     }
 
     fn by_chance(Chance { faults, answers }: &mut Chance, target: &str) -> Option<Reaction> {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::Capture;
 use super::faults::{BROWSER_GONE, Choice, FaultPanel, GROUPS, MOST};
 use super::view::CaptureView;
+use crate::recipient::is_same;
 use crate::twilio::form::{self, Form};
 
 /// Messages that the list shows at once.
@@ -39,7 +40,7 @@ impl Filter {
 
     pub(super) fn shows(&self, capture: &Capture) -> bool {
         self.channel.as_ref().is_none_or(|channel| *channel == capture.channel)
-            && self.to.as_ref().is_none_or(|to| capture.to.contains(to))
+            && self.to.as_ref().is_none_or(|to| capture.to.iter().any(|target| is_same(to, target)))
             && self.before.is_none_or(|before| capture.id < before)
     }
 

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
+use crate::recipient::is_same;
 use crate::script::{self, Protocol};
 
 /// A rule selects a stage, and parts of messages by their number and recipient.
@@ -60,7 +61,7 @@ impl Protocol for Smpp {
 
     fn applies(filter: &Filter, (stage, to, part): (Stage, &str, u8)) -> bool {
         filter.stage.is_none_or(|wanted| wanted == stage)
-            && filter.to.as_deref().is_none_or(|wanted| wanted == to)
+            && filter.to.as_deref().is_none_or(|wanted| is_same(wanted, to))
             && filter.part.is_none_or(|wanted| wanted == part)
     }
 

@@ -2,6 +2,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::faults::{Fault, Faults};
+use crate::recipient::is_same;
 use crate::script::{self, Protocol};
 
 #[derive(Clone, Copy, Debug)]
@@ -142,7 +143,7 @@ fn by_chance(
 fn matches(pattern: &str, recipient: &str) -> bool {
     match pattern.strip_prefix('*') {
         Some(end) => recipient.ends_with(end),
-        None => pattern == recipient,
+        None => is_same(pattern, recipient),
     }
 }
 

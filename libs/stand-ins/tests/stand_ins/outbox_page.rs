@@ -139,3 +139,18 @@ async fn pages_of_other_origins_change_nothing() {
     assert_eq!(call(&stand_ins, "GET /clear", "", "").await.header("allow"), Some("POST"));
     stand_ins.stop().await;
 }
+
+#[tokio::test]
+async fn a_recipient_is_found_in_every_notation() {
+    let (stand_ins, _directory) = started().await;
+    mail(&stand_ins, "Ada@example.com").await;
+    for to in ["ada@EXAMPLE.com", "%20Ada@example.com", "Ada@example.com"] {
+        let list = call(&stand_ins, &format!("GET /messages?to={to}"), "", "").await;
+        let found: Value = serde_json::from_str(&list.body).unwrap();
+        assert_eq!(found["data"].as_array().unwrap().len(), 1, "{to}");
+    }
+    let order = "fault=email-550&times=1&to=ADA%40Example.COM";
+    call(&stand_ins, "POST /faults", "Sec-Fetch-Site: same-origin\r\n", order).await;
+    assert_eq!(mail(&stand_ins, "ada@example.com").await[3], "550");
+    stand_ins.stop().await;
+}
