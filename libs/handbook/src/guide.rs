@@ -36,6 +36,22 @@ pub fn images() -> impl Iterator<Item = (String, &'static [u8])> {
     IMAGES.iter().map(|(path, bytes)| (image_name(path), *bytes))
 }
 
+/// Renders the page that a browser gets for a page that does not exist.
+pub fn missing_page() -> String {
+    Frame {
+        title: "No such page · Tidings",
+        description: "",
+        kind: "guide",
+        // No page has this name.
+        navigation: &navigation("-"),
+        main: "<article><h1>No such page</h1>\n<p>See <a href=\"/guide\">all guides</a> or the \
+               <a href=\"/docs\">API reference</a>, or search for a word.</p>\n</article>",
+        contents: "",
+        site: Site::WithReference,
+    }
+    .html()
+}
+
 impl Guide {
     /// Last part of the page's URL, `/guide/{name}`; empty for the page at `/guide`.
     pub fn name(self) -> String {

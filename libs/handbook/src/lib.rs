@@ -13,7 +13,7 @@ mod search;
 mod slug;
 mod sources;
 
-pub use guide::{Guide, images, pages};
+pub use guide::{Guide, images, missing_page, pages};
 pub use layout::Site;
 pub use llms::{llms, llms_full};
 pub use reference::{Operation, linked, missing_guides, operations, render as reference};

@@ -17,6 +17,7 @@ use web::failure::Failure;
 use web::file::File;
 use web::stranger::Stranger;
 
+use crate::accepted::Accepted;
 use crate::gateway::Gateway;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -88,7 +89,7 @@ pub(crate) async fn page(_: Stranger, request: HttpRequest, gateway: Data<Gatewa
     let unreachable: Vec<_> = report.not_ready.iter().map(|failing| failing.name).collect();
     let mut response = HttpResponse::Ok();
     response.insert_header((CACHE_CONTROL, "no-store")).append_header((VARY, ACCEPT.as_str()));
-    if prefers_json(request.headers().get_all(ACCEPT).filter_map(|value| value.to_str().ok())) {
+    if Accepted::of(&request).prefers_json() {
         return response.json(FrontBody {
             name: "Tidings",
             version: VERSION,
@@ -139,28 +140,6 @@ fn html(unreachable: &[&str]) -> String {
     )
 }
 
-/// Returns true if `Accept` gives `application/json` a larger weight than `text/html` (RFC 9110, section 12.5.1), or the same weight but
-/// by a more specific range.
-fn prefers_json<'a>(accepted: impl Iterator<Item = &'a str>) -> bool {
-    // Weight and specificity.
-    let (mut json, mut html) = ((0.0, 0), (0.0, 0));
-    for range in accepted.flat_map(|value| value.split(',')) {
-        let (media, parameters) = range.split_once(';').unwrap_or((range, ""));
-        let weight = parameters.split(';').find_map(|parameter| parameter.trim().strip_prefix("q="));
-        let weight = weight.map_or(Ok(1.0), str::parse::<f32>).unwrap_or_default();
-        let media = media.trim().to_ascii_lowercase();
-        for (best, whole, group) in
-            [(&mut json, "application/json", "application/*"), (&mut html, "text/html", "text/*")]
-        {
-            let rank = [(whole, 3), (group, 2), ("*/*", 1)].into_iter().find(|(name, _)| *name == media);
-            if let Some((_, rank)) = rank.filter(|(_, rank)| *rank > best.1) {
-                *best = (weight, rank);
-            }
-        }
-    }
-    json.0 > 0.0 && json > html
-}
-
 /// Both forms of the icon, compressed when the first one is requested.
 static ICONS: LazyLock<io::Result<[File; 2]>> = LazyLock::new(|| {
     let svg = File::new("image/svg+xml", include_str!("front/icon.svg"))?;
@@ -201,27 +180,4 @@ fn icon_file(index: usize, request: &HttpRequest) -> Result<HttpResponse, Failur
     let icons = ICONS.as_ref().map_err(|error| Failure::Defect(error.to_string()))?;
     let headers = [(X_CONTENT_TYPE_OPTIONS, "nosniff"), (CACHE_CONTROL, "public, max-age=86400")];
     Ok(icons[index].answer(request, &headers))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::prefers_json;
-
-    #[test]
-    fn json_is_for_callers_that_prefer_it_to_html() {
-        let browser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8";
-        for (accepted, json) in [
-            ("", false),
-            ("*/*", false),
-            (browser, false),
-            ("application/json", true),
-            ("Application/JSON, text/plain, */*", true),
-            ("application/json, */*;q=0.5", true),
-            ("application/*;q=0.5, text/html;q=0.4", true),
-            ("text/html, application/json", false),
-            ("application/json;q=0", false),
-        ] {
-            assert_eq!(prefers_json([accepted].into_iter()), json, "{accepted}");
-        }
-    }
 }

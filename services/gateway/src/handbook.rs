@@ -5,10 +5,10 @@ use std::sync::LazyLock;
 use ::handbook::Site;
 use actix_web::web::Path;
 use actix_web::{HttpRequest, HttpResponse};
-use web::failure::Failure;
+use web::failure::{ErrorBody, Failure};
 use web::stranger::Stranger;
 
-use crate::rendered_file::{HTML, MARKDOWN, PNG, RenderedFile};
+use crate::rendered_file::{HTML, MARKDOWN, PNG, RenderedFile, missing};
 
 /// Name of the first page in links to its source; its URL has no name.
 const OVERVIEW: &str = "overview";
@@ -76,6 +76,11 @@ pub(crate) async fn first(_: Stranger, request: HttpRequest) -> Result<HttpRespo
             ),
         ),
         (status = 304, description = "The file has not changed."),
+        (
+            status = 404,
+            description = "No such page; as a page if the caller prefers HTML.",
+            content((ErrorBody = "application/json"), (String = "text/html", example = "<!doctype html>")),
+        ),
     ),
 )]
 pub(crate) async fn page(
@@ -87,8 +92,9 @@ pub(crate) async fn page(
 }
 
 fn file(name: &str, request: &HttpRequest) -> Result<HttpResponse, Failure> {
-    let file =
-        FILES.iter().find(|file| file.name == name).ok_or_else(|| Failure::not_found("no such page"))?;
+    let Some(file) = FILES.iter().find(|file| file.name == name) else {
+        return missing(request, "no such page");
+    };
     match file.content {
         Content::Page(page) => file.rendered.answer(HTML, || page.html(Site::WithReference), request),
         Content::Source(page) => file.rendered.answer(MARKDOWN, || page.markdown(), request),

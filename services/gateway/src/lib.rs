@@ -4,6 +4,7 @@
 //! handler state which callers may call it. Every change is stored in the event log or the database before the gateway answers.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
+mod accepted;
 mod access;
 mod base_path;
 mod clients;

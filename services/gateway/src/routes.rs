@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use actix_web::http::{Method, StatusCode};
 use actix_web::web::{Data, ServiceConfig, to};
-use actix_web::{HttpRequest, Resource};
+use actix_web::{HttpRequest, HttpResponse, Resource};
 use web::call::{change, delete, for_users, get, patch, post, put, resource};
 use web::declared::Declared;
 use web::failure::Failure;
@@ -23,6 +23,7 @@ use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::openapi::{document, page};
 use crate::realtime::{socket_io, stream};
+use crate::rendered_file::missing;
 use crate::sends::{accept, cancellation, list as sends, status, workflows};
 
 pub(crate) fn routes(server: &mut ServiceConfig) {
@@ -173,7 +174,10 @@ async fn no_such_route(
     _: Stranger,
     request: HttpRequest,
     declared: Data<Declared>,
-) -> Result<String, Failure> {
+) -> Result<HttpResponse, Failure> {
+    if ["/guide/", "/docs/"].iter().any(|folder| request.path().starts_with(folder)) {
+        return missing(&request, "no such page");
+    }
     let message = match declared.nearest(request.method(), request.path()) {
         Some(nearest) => format!("no such route; did you mean {nearest}?").into(),
         None => Cow::Borrowed("no such route; GET /docs lists the routes"),

@@ -71,6 +71,26 @@ async fn the_pages_load_nothing_from_other_hosts() {
 }
 
 #[tokio::test]
+async fn a_browser_gets_a_page_with_links_for_a_page_that_does_not_exist() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let browser = "text/html,application/xhtml+xml,*/*;q=0.8";
+    for path in ["/guide/apii", "/docs/swagger-ui.css"] {
+        let answer = service.call(&format!("GET {path}")).header("Accept", browser).send().await;
+        assert_eq!((answer.status, answer.header("content-type")), (404, Some("text/html; charset=utf-8")));
+        assert_eq!(answer.header("vary").map(str::to_lowercase).as_deref(), Some("accept"), "{path}");
+        let html = answer.is(404).as_str().unwrap().to_owned();
+        assert!(html.contains("<h1>No such page</h1>") && html.contains("<a href=\"/guide\">"), "{html}");
+        let program = service.call(&format!("GET {path}")).header("Accept", "*/*").send().await;
+        program.fails(404, "not_found");
+    }
+    // The document does not list deeper paths.
+    let url = format!("http://{}/guide/decisions/0001.md", service.address);
+    let answer = reqwest::Client::new().get(url).header("Accept", browser).send().await.unwrap();
+    assert_eq!(answer.status(), 404);
+    assert!(answer.text().await.unwrap().contains("<h1>No such page</h1>"));
+}
+
+#[tokio::test]
 async fn every_operation_is_on_the_page_and_in_the_search() {
     let service = Service::start_with(Backing::Nothing).await;
     let document = service.call("GET /openapi.json").send().await.is(200);

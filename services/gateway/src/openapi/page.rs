@@ -2,12 +2,12 @@
 
 use actix_web::web::{Data, Path};
 use actix_web::{HttpRequest, HttpResponse};
-use web::failure::Failure;
+use web::failure::{ErrorBody, Failure};
 use web::stranger::Stranger;
 
 use crate::openapi::document::Document;
 use crate::openapi::vocabulary::PageFile;
-use crate::rendered_file::{HTML, RenderedFile};
+use crate::rendered_file::{HTML, RenderedFile, missing};
 
 const STYLE: &str = "handbook.css";
 const SCRIPT: &str = "handbook.js";
@@ -57,6 +57,11 @@ pub(crate) async fn page(
             ),
         ),
         (status = 304, description = "The file has not changed."),
+        (
+            status = 404,
+            description = "No such file; as a page if the caller prefers HTML.",
+            content((ErrorBody = "application/json"), (String = "text/html", example = "<!doctype html>")),
+        ),
     ),
 )]
 pub(crate) async fn page_file(
@@ -72,6 +77,6 @@ pub(crate) async fn page_file(
             let index = || ::handbook::search_index(&::handbook::operations(&document.description));
             document.search.answer("application/json", index, &request)
         }
-        _ => Err(Failure::not_found("no such file")),
+        _ => missing(&request, "no such file"),
     }
 }
