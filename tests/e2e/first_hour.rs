@@ -118,6 +118,15 @@ async fn what_waits_names_the_provider(directory: &Directory, backend: &Backend<
         (&json!("sendTo.recipients"), &json!("unknown_recipient")),
     ];
     assert_eq!(warned, expected, "{stored}");
-    let waiting = directory.run(&["waiting", "--app", "shop", "--data-dir", "data"]);
+    let waiting = directory.run_with(&["waiting", "--app", "shop"], &[("TIDINGS_DATA_DIR", "data")], "");
     assert!(waiting.output.contains("relay"), "{waiting:?}");
+    let elsewhere = directory.run_with(&["app", "list"], &[("TIDINGS_DATA_DIR", "elsewhere")], "");
+    assert!(
+        elsewhere.code == 1 && elsewhere.errors.contains("no `tidings up` runs on elsewhere"),
+        "{elsewhere:?}"
+    );
+    std::fs::write(directory.path().join("empty.toml"), "").unwrap();
+    let file =
+        directory.run_with(&["app", "list", "--config", "empty.toml"], &[("TIDINGS_DATA_DIR", "data")], "");
+    assert!(file.code == 2 && file.errors.contains("no database is configured"), "{file:?}");
 }

@@ -27,7 +27,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N")]
     port: Option<u16>,
     /// Data directory of the private servers [default: .tidings in the checkout].
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "TIDINGS_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Build with optimisations.
     #[arg(long)]

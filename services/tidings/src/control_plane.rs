@@ -1,4 +1,4 @@
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -27,7 +27,8 @@ pub(crate) struct Installation {
     /// Configuration file (TOML) [default: the file that TIDINGS_CONFIG names, if any]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Use the `tidings up` that runs on this data directory [default: .tidings, if nothing else is configured]
+    // The variable must not conflict with `--config`, as clap would have it.
+    /// Use the `tidings up` that runs on this data directory [env: TIDINGS_DATA_DIR, unless --config is given] [default: .tidings, if nothing else is configured]
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     data_dir: Option<PathBuf>,
 }
@@ -36,7 +37,7 @@ impl Installation {
     /// Returns true as well if a running `tidings up` supplied the servers and the master key.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
-        if self.data_dir.is_none() && config.database.url.is_some() {
+        if self.named_directory().is_none() && config.database.url.is_some() {
             return Ok((config, false));
         }
         let running = self.running()?.ok_or_else(|| {
@@ -48,7 +49,7 @@ impl Installation {
         })?;
         config.database.url = Some(running.database_url.parse()?);
         config.nats.url = Some(running.nats_url.parse()?);
-        config.security.master_key_file = Some(data_directory::master_key_file(self.data_directory()));
+        config.security.master_key_file = Some(data_directory::master_key_file(&self.data_directory()));
         config.outbound.allow_private = true;
         if let Some((url, _)) = running.console.split_once("/welcome?") {
             config.console.public_url = Some(url.parse()?);
@@ -59,10 +60,10 @@ impl Installation {
     /// Returns None if no `tidings up` runs on the default data directory.
     ///
     /// # Errors
-    /// No `tidings up` runs on the data directory that the command line names.
+    /// No `tidings up` runs on the data directory that the command line or the variable names.
     pub(crate) fn running(&self) -> anyhow::Result<Option<DevFile>> {
-        let running = DevFile::read(self.data_directory())?;
-        if let (None, Some(directory)) = (&running, &self.data_dir) {
+        let running = DevFile::read(&self.data_directory())?;
+        if let (None, Some(directory)) = (&running, self.named_directory()) {
             bail!(
                 "no `tidings up` runs on {0}: start one with `tidings up --data-dir {0}`",
                 directory.display()
@@ -71,8 +72,17 @@ impl Installation {
         Ok(running)
     }
 
-    fn data_directory(&self) -> &Path {
-        self.data_dir.as_deref().unwrap_or(Path::new(data_directory::DEFAULT))
+    fn data_directory(&self) -> PathBuf {
+        self.named_directory().unwrap_or_else(|| PathBuf::from(data_directory::DEFAULT))
+    }
+
+    fn named_directory(&self) -> Option<PathBuf> {
+        let of_variable = || std::env::var_os(data_directory::VARIABLE).filter(|path| !path.is_empty());
+        match (&self.data_dir, &self.config) {
+            (Some(directory), _) => Some(directory.clone()),
+            (None, None) => of_variable().map(PathBuf::from),
+            (None, Some(_)) => None,
+        }
     }
 
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {

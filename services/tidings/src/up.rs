@@ -45,7 +45,7 @@ Examples:
   tidings up --port 3000 --data-dir /var/tmp/tidings")]
 pub(crate) struct Arguments {
     /// Data directory
-    #[arg(long, value_name = "DIR", default_value = crate::data_directory::DEFAULT)]
+    #[arg(long, value_name = "DIR", env = crate::data_directory::VARIABLE, default_value = crate::data_directory::DEFAULT)]
     data_dir: PathBuf,
     /// Port of the API, 0 for a free one [default: 8080, or a free one if 8080 is in use]
     #[arg(long, value_name = "N")]

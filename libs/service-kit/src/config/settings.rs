@@ -80,8 +80,9 @@ impl Settings {
             let file = VALUE_FILES.iter().find(|(variable, _)| *variable == name);
             let target = file.map_or(name, |(_, target)| target);
             let fallback = FALLBACKS.iter().find(|(variable, _)| *variable == target).map(|(_, key)| *key);
-            let is_key =
-                name.starts_with(PREFIX) && !name.starts_with(TEST_PREFIX) && name != super::FILE_VARIABLE;
+            let is_key = name.starts_with(PREFIX)
+                && !name.starts_with(TEST_PREFIX)
+                && !super::OF_COMMANDS.contains(&name);
             if fallback.is_none() && !is_key {
                 continue;
             }
