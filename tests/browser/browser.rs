@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use base64::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -150,6 +151,22 @@ impl Browser {
         }
         let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         self.call(window, "Emulation.setEmulatedMedia", media).await;
+    }
+
+    /// Takes a screenshot, and keeps it in `target/tmp/looks` for a reader. Returns it in base64.
+    pub(crate) async fn keep_picture(
+        &mut self,
+        window: &Window,
+        name: &str,
+        (width, scheme): View,
+    ) -> String {
+        let picture = self.call(window, "Page.captureScreenshot", json!({"format": "png"})).await;
+        let picture = picture["data"].as_str().unwrap().to_owned();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("looks");
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(format!("{name}-{width}-{scheme}.png"));
+        std::fs::write(file, BASE64_STANDARD.decode(&picture).unwrap()).unwrap();
+        picture
     }
 
     /// Checks the page with axe, light and dark, wide and narrow.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::browser::{Browser, demo};
+use crate::browser::{Browser, VIEWS, demo};
 
 const LOADED: &str =
     "document.readyState === 'complete' && document.documentElement.classList.contains('js')";
@@ -23,6 +23,56 @@ async fn axe_finds_nothing_in_the_documentation() {
         let blocked = browser.evaluate(&window, "violations").await;
         assert_eq!(blocked, json!([]), "{path}: the content security policy blocks nothing");
     }
+}
+
+#[tokio::test]
+async fn tables_and_pictures_fit_on_a_phone() {
+    let (running, _files) = demo().await;
+    let mut browser = Browser::start(&running).await;
+    for path in ["/guide/statuses", "/guide", "/guide/limits", "/guide/app-settings"] {
+        let window = browser.open_url(&format!("{}{path}", running.dev("api"))).await;
+        browser.until_true(&window, "the page is open", LOADED).await;
+        for view in VIEWS {
+            browser.look(&window, view).await;
+            let cut = "[...document.querySelectorAll('.stacked')].filter((table) => table.scrollWidth > table.clientWidth)
+                .map((table) => table.textContent.trim().slice(0, 60))";
+            // A wide window shows all but the widest tables, which scroll.
+            if view.0 == 390 || path == "/guide/statuses" {
+                assert_eq!(browser.evaluate(&window, cut).await, json!([]), "{path} {view:?}");
+            }
+            browser.keep_picture(&window, &path.trim_start_matches('/').replace('/', "-"), view).await;
+        }
+        browser.look(&window, (390, "light")).await;
+        let widths =
+            "Math.min(390, ...[...document.querySelectorAll('main img')].map((image) => image.clientWidth))";
+        assert!(browser.evaluate(&window, widths).await.as_f64().unwrap() > 300.0, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_search_shows_as_many_results_as_it_says() {
+    let (running, _files) = demo().await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url(&format!("{}/guide", running.dev("api"))).await;
+    browser.until_true(&window, "the page is open", LOADED).await;
+    browser.press(&window, "/").await;
+    browser.until_true(&window, "the search has the focus", "document.activeElement.type === 'search'").await;
+    for letter in ["u", "s", "e", "r"] {
+        browser.press(&window, letter).await;
+    }
+    browser
+        .until_true(&window, "the results show", "document.querySelectorAll('.found a').length === 12")
+        .await;
+    let status = browser.evaluate(&window, "document.querySelector('.found p').textContent").await;
+    assert!(status.as_str().unwrap().starts_with("The first 12 of "), "{status}");
+    for view in VIEWS {
+        browser.look(&window, view).await;
+        let shown = "[...document.querySelectorAll('.found a')]
+            .filter((link) => link.getBoundingClientRect().bottom <= innerHeight).length";
+        assert_eq!(browser.evaluate(&window, shown).await, 12, "{view:?}");
+        browser.keep_picture(&window, "search", view).await;
+    }
+    browser.has_no_findings_of_axe(&window).await;
 }
 
 #[tokio::test]

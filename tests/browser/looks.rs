@@ -1,8 +1,5 @@
 //! The look of the panel in screenshots: light and dark, on a wide screen and on a phone.
 
-use std::path::Path;
-
-use base64::prelude::*;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -58,15 +55,10 @@ const BACKGROUND: &str = "
     const { left, top } = root.querySelector('.panel').getBoundingClientRect();
     return [Math.round(left) + 4, Math.round(top) + 24];";
 
-/// Takes a screenshot, and keeps it in `target/tmp/looks` for a reader. Returns the colour at a place of it.
-async fn picture(browser: &mut Browser, window: &Window, name: &str, (width, scheme): View) -> Value {
+/// Keeps a screenshot, and returns the colour at a place of it.
+async fn picture(browser: &mut Browser, window: &Window, name: &str, view: View) -> Value {
     let place = browser.in_inbox(window, BACKGROUND).await;
-    let picture = browser.call(window, "Page.captureScreenshot", json!({"format": "png"})).await;
-    let picture = picture["data"].as_str().unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("looks");
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join(format!("{name}-{width}-{scheme}.png"));
-    std::fs::write(file, BASE64_STANDARD.decode(picture).unwrap()).unwrap();
+    let picture = browser.keep_picture(window, name, view).await;
     let script = format!(
         "(async () => {{
           const bytes = Uint8Array.from(atob('{picture}'), (character) => character.charCodeAt(0));

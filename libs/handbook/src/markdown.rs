@@ -1,10 +1,15 @@
 //! Markdown to HTML, with anchors, rewritten links, and the text of each section for the search.
 
-use pulldown_cmark::{CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{
+    Alignment, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html,
+};
 
 use crate::highlight;
 use crate::layout::escape;
 use crate::slug::Slugs;
+
+/// Number of columns from which a table is too wide for a phone.
+const WIDE: usize = 4;
 
 /// A rendered file.
 #[derive(Default)]
@@ -46,6 +51,10 @@ pub(crate) fn render(text: &str, resolve: &dyn Fn(&str) -> Option<String>) -> Re
             Event::Start(Tag::CodeBlock(kind)) => {
                 let inner = until(&mut rest, |end| matches!(end, TagEnd::CodeBlock));
                 writer.code(&kind, &plain(&inner));
+            }
+            Event::Start(Tag::Table(columns)) => {
+                let inner = until(&mut rest, |end| matches!(end, TagEnd::Table));
+                writer.table(columns, inner);
             }
             event => writer.event(event),
         }
@@ -103,6 +112,38 @@ impl<'a> Writer<'a, '_> {
         ));
     }
 
+    /// Writes a table. If a phone is too narrow for it, each cell has its heading, so that the stylesheet can show cells below each other.
+    fn table(&mut self, columns: Vec<Alignment>, inner: Vec<Event<'a>>) {
+        let has_images = inner.iter().any(|event| matches!(event, Event::Start(Tag::Image { .. })));
+        let is_stacked = columns.len() >= WIDE || has_images;
+        let class = if is_stacked { "table stacked" } else { "table" };
+        self.raw(format!("<div class=\"{class}\" tabindex=\"0\">"));
+        self.out.push(Event::Start(Tag::Table(columns)));
+        let headings: Vec<String> = headings(&inner);
+        let (mut is_body, mut column) = (false, 0);
+        for event in inner {
+            match event {
+                Event::Start(Tag::TableRow) => {
+                    (is_body, column) = (is_stacked, 0);
+                    self.out.push(event);
+                }
+                Event::Start(Tag::TableCell) if is_body => {
+                    let heading = headings.get(column).filter(|heading| !heading.is_empty());
+                    let label = heading.map(|heading| format!(" data-heading=\"{}\"", escape(heading)));
+                    self.raw(format!("<td{}>", label.unwrap_or_default()));
+                    column += 1;
+                }
+                Event::End(TagEnd::TableCell) if is_body => {
+                    self.add_text(" ");
+                    self.raw("</td>".to_owned());
+                }
+                event => self.event(event),
+            }
+        }
+        self.out.push(Event::End(TagEnd::Table));
+        self.raw("</div>\n".to_owned());
+    }
+
     fn event(&mut self, event: Event<'a>) {
         match event {
             Event::Text(ref text) | Event::Code(ref text) => {
@@ -114,14 +155,6 @@ impl<'a> Writer<'a, '_> {
             | Event::End(TagEnd::Paragraph | TagEnd::TableCell | TagEnd::Item) => {
                 self.add_text(" ");
                 self.out.push(event);
-            }
-            Event::Start(Tag::Table(_)) => {
-                self.raw("<div class=\"table\" tabindex=\"0\">".to_owned());
-                self.out.push(event);
-            }
-            Event::End(TagEnd::Table) => {
-                self.out.push(event);
-                self.raw("</div>\n".to_owned());
             }
             Event::Start(Tag::Link { dest_url, .. }) => {
                 let (open, close) = match (self.resolve)(&dest_url) {
@@ -167,6 +200,14 @@ impl<'a> Writer<'a, '_> {
     }
 }
 
+/// Returns the texts of a table's first row.
+fn headings(table: &[Event<'_>]) -> Vec<String> {
+    let is_end = |event: &Event<'_>| matches!(event, Event::End(TagEnd::TableHead));
+    let head = table.split(is_end).next().unwrap_or_default();
+    let cells = head.split(|event| matches!(event, Event::Start(Tag::TableCell)));
+    cells.skip(1).map(plain).collect()
+}
+
 /// Takes the events up to the end of an element.
 fn until<'a>(
     events: &mut impl Iterator<Item = Event<'a>>,
@@ -206,6 +247,23 @@ mod tests {
             "{}",
             rendered.html
         );
+    }
+
+    #[test]
+    fn each_cell_of_a_wide_table_has_its_heading() {
+        let render = |text: &str| render(text, &|url| Some(url.to_owned()));
+        let wide = render("| | `a` | b | c |\n|---|---|---|---|\n| one | 2 | <3> | [4](x) |");
+        let cells = "<td>one</td><td data-heading=\"a\">2</td>";
+        assert!(
+            wide.html.starts_with("<div class=\"table stacked\"") && wide.html.contains(cells),
+            "{}",
+            wide.html
+        );
+        assert!(wide.sections[0].text.ends_with("one 2 <3> 4 "), "{}", wide.sections[0].text);
+        let pictures = render("| a | b |\n|---|---|\n| ![x](x.png) | y |").html;
+        assert!(pictures.contains("<td data-heading=\"b\">y</td>"), "{pictures}");
+        let narrow = render("| a | b |\n|---|---|\n| 1 | 2 |").html;
+        assert!(narrow.starts_with("<div class=\"table\" ") && narrow.contains("<td>1</td>"), "{narrow}");
     }
 
     #[test]

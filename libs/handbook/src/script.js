@@ -109,7 +109,7 @@ const marked = (text, words) => {
 };
 const excerpt = (text, words) => {
   const first = Math.min(...words.map((word) => text.toLowerCase().indexOf(word)).filter((place) => place >= 0));
-  const start = Number.isFinite(first) ? Math.max(0, first - 50) : 0;
+  const start = Number.isFinite(first) ? Math.max(0, first - 20) : 0;
   return `${start > 0 ? '…' : ''}${text.slice(start, start + 140)}${text.length > start + 140 ? '…' : ''}`;
 };
 const row = ([heading, page, url, text], words) => {
@@ -132,7 +132,8 @@ const search = async () => {
     const entries = await load();
     const hits = entries.map((entry) => [score(entry, words), entry]).filter(([points]) => points > 0);
     hits.sort(([a], [b]) => b - a);
-    status.textContent = hits.length === 0 ? 'Nothing found' : `${hits.length} ${hits.length === 1 ? 'result' : 'results'}`;
+    const count = hits.length > MOST ? `The first ${MOST} of ${hits.length} results` : `${hits.length} results`;
+    status.textContent = hits.length > 1 ? count : hits.length === 1 ? '1 result' : 'Nothing found';
     list.replaceChildren(...hits.slice(0, MOST).map(([, entry]) => row(entry, words)));
   } catch {
     status.textContent = 'The search is not available. Try again.';
