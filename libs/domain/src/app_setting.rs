@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::email_layout::{Brand, Color};
 use crate::{Problem, TemplateProfile, TokenSubject};
+pub use kind::LONGEST_URL;
 use kind::{Accent, Guard, ImageUrl, Kind, Number, Origins, Switch, Template, Text, Unit, Word};
 
 pub const DEFAULT_USERS: u32 = 1_000_000;
@@ -20,6 +21,13 @@ pub const DEFAULT_TOPICS: u32 = 10_000;
 pub const DEFAULT_SUBSCRIPTIONS: u32 = 10_000_000;
 pub const DEFAULT_MEGABYTES: u32 = 10_000;
 
+/// Length of `brand-name` in characters.
+pub const LONGEST_NAME: usize = 64;
+/// Length of `email-button` and `email-unsubscribe` in characters.
+pub const LONGEST_BUTTON: usize = 40;
+/// Length of `brand-address` in characters.
+pub const LONGEST_ADDRESS: usize = 200;
+
 /// Width in characters.
 const HELP_COLUMN: usize = 27;
 const HELP_INDENT: &str = "                             ";
@@ -28,9 +36,9 @@ const HELP_INDENT: &str = "                             ";
 const RATE: Number = Number { most: 1_000_000, unit: Unit::Count, default: None };
 const DAYS: Number = Number { most: 3_650, unit: Unit::Days, default: None };
 
-const NAME: Text = Text { longest: 64, unset: "default" };
-const BUTTON: Text = Text { longest: 40, unset: "default" };
-const ADDRESS: Text = Text { longest: 200, unset: "none" };
+const NAME: Text = Text { longest: LONGEST_NAME, unset: "default" };
+const BUTTON: Text = Text { longest: LONGEST_BUTTON, unset: "default" };
+const ADDRESS: Text = Text { longest: LONGEST_ADDRESS, unset: "none" };
 
 const fn quota(default: Option<u32>) -> Number {
     Number { most: 1_000_000_000, unit: Unit::Count, default }

@@ -4,15 +4,12 @@ use domain::content::{EmailContent, InAppContent, UNSUBSCRIBE_SLOT};
 use domain::email_layout::{Brand, EmailLayout};
 use domain::link::web_link;
 use domain::overrides::EmailOverride;
-use domain::sms::segment::SegmentedText;
+use domain::sms::segment::{MOST_SEGMENTS_WITH_LINK, SegmentedText};
 use minijinja::context;
 use minijinja::value::merge_maps;
 
 use crate::renderer::ContentRenderer;
 use crate::template::{Template, TemplateError, one_line};
-
-/// An SMS gets the link of its send only if it then has at most this many segments, which all providers accept.
-const SEGMENTS_WITH_LINK: usize = 10;
 
 /// Look of the emails that have neither a template nor an override.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +73,7 @@ impl ContentRenderer<'_> {
             self.send.content.url.as_deref().and_then(web_link).filter(|link| !text.contains(link.as_ref()));
         let link = link.filter(|_| !text.trim().is_empty());
         let with_link = link.map(|link| format!("{}\n{link}", text.trim_end()));
-        let fits = |text: &String| SegmentedText::of(text).parts.len() <= SEGMENTS_WITH_LINK;
+        let fits = |text: &String| SegmentedText::of(text).parts.len() <= MOST_SEGMENTS_WITH_LINK;
         with_link.filter(fits).unwrap_or_else(|| text.to_owned())
     }
 

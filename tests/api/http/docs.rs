@@ -351,6 +351,25 @@ fn docs_limits_states_the_quotas_and_the_size_of_a_change() {
     }
     let users = gateway::limits::USERS_OF_A_CHANGE.to_string();
     assert_eq!(listed("users whose subscriptions one request changes"), users);
+    let channels = domain::topic::MAX_CHANNELS.to_string();
+    assert_eq!(listed("channels of a subscription in one request"), channels);
     let days = format!("{} days", gateway::limits::LONGEST_SNOOZE.as_secs() / 86_400);
     assert_eq!(listed("time for which a notification can be snoozed"), days);
+}
+
+#[test]
+fn docs_limits_states_the_limits_of_content_without_a_template() {
+    use domain::app_setting::{LONGEST_ADDRESS, LONGEST_BUTTON, LONGEST_NAME, LONGEST_URL};
+    use domain::sms::segment::{MOST_SEGMENTS, MOST_SEGMENTS_WITH_LINK};
+    let link = "segments of an SMS with the link of its send; a longer SMS is sent without the link";
+    assert_eq!(listed(link), MOST_SEGMENTS_WITH_LINK.to_string());
+    assert_eq!(listed("segments of an SMS"), MOST_SEGMENTS.to_string());
+    for (row, characters) in [
+        ("`brand-name` of an app", LONGEST_NAME),
+        ("`email-button` and `email-unsubscribe` of an app", LONGEST_BUTTON),
+        ("`brand-address` of an app", LONGEST_ADDRESS),
+        ("URL in `brand-logo` of an app", LONGEST_URL),
+    ] {
+        assert_eq!(listed(row), format!("{characters} characters"), "{row}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::fields::check_identifier;
 
 const MOST_ORIGINS: usize = 100;
 /// Characters.
-const LONGEST_URL: usize = 1_000;
+pub const LONGEST_URL: usize = 1_000;
 
 pub(super) trait Kind {
     type Value;

@@ -12,6 +12,8 @@ const UCS2_ALONE: usize = 70;
 const UCS2_PART: usize = 67;
 /// The header stores this number in one octet.
 pub const MOST_SEGMENTS: usize = 255;
+/// Maximum number of segments of an SMS that ends with the link of its send. All providers accept it.
+pub const MOST_SEGMENTS_WITH_LINK: usize = 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alphabet {
