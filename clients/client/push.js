@@ -80,7 +80,7 @@ export const createPush = ({ name, worker, api, device, app, changed }) => {
       const isAll = /Read|Deleted/.test(change);
       const changed = isAll ? items.filter(({ id }) => id <= upTo) : [];
       const ids = [requestId, ...changed.map((item) => item.requestId)].filter(Boolean);
-      // Items of a list have no request id. If nothing is left unread, no web push is newer than the change.
+      // Items that are not loaded have no request id here. If nothing is left unread, no web push is newer than the change.
       const closesAll = isAll && data.unreadCount === 0;
       if (!closesAll && !ids[0]) return;
       for (const shown of (await (await registration())?.getNotifications()) ?? []) {

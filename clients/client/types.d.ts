@@ -48,7 +48,7 @@ export interface Notification {
     archivedAt: string | null;
     /** Time at which a snoozed notification returns; null if it is not snoozed. */
     snoozedUntil: string | null;
-    /** Id of the send. Only notifications that came over the stream have it. */
+    /** Id of the send. Before 0.6, only notifications that came over the stream have it. */
     requestId?: string;
 }
 

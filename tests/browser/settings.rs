@@ -114,6 +114,23 @@ async fn reverts_when_the_server_refuses(browser: &mut Browser, window: &Window,
 }
 
 #[tokio::test]
+async fn a_critical_category_is_shown_as_locked() {
+    let (running, _files) = demo().await;
+    for (identifier, critical) in [("codes", true), ("news", false)] {
+        let category = json!({"identifier": identifier, "name": identifier, "critical": critical});
+        assert_eq!(running.call(Method::POST, "/categories", Some(&category)).await.0, 200);
+    }
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open("ada").await;
+    open_settings(&mut browser, &window).await;
+    let rows = "return [...root.querySelectorAll('tbody tr')].map((row) => [row.querySelector('th').textContent,
+      ...new Set([...row.querySelectorAll('input')].map(({ checked, disabled }) => `${checked} ${disabled}`))])";
+    let expected = json!([["CodesAlways on", "true true"], ["News", "true false"]]);
+    assert_eq!(browser.in_inbox(&window, rows).await, expected);
+    browser.has_no_findings_of_axe(&window).await;
+}
+
+#[tokio::test]
 async fn settings_mute_a_topic_on_one_channel() {
     let (running, _files) = demo().await;
     for topic in ["news", "offers"] {

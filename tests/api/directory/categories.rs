@@ -13,8 +13,16 @@ async fn categories_are_created_and_listed() {
     let orders = json!({"identifier": "orders", "name": "Orders"});
     let created = service.by(&shop, "POST /v3/categories").json(&orders).send().await.is(200);
     let members: Vec<_> = created.as_object().unwrap().keys().map(String::as_str).collect();
-    let expected =
-        ["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
+    let expected = [
+        "createdAt",
+        "critical",
+        "hideInInApp",
+        "hideInPreferenceManager",
+        "id",
+        "identifier",
+        "name",
+        "updatedAt",
+    ];
     assert_eq!(members, expected);
     assert!(created["id"].is_i64() && created["hideInInApp"] == false);
     let time = created["createdAt"].as_str().unwrap();
@@ -62,7 +70,7 @@ async fn category_flags_are_returned_to_clients() {
     });
     let created = service.by(&shop, "POST /v3/categories").json(&body).send().await.is(200);
     assert_eq!((&created["hideInInApp"], &created["hideInPreferenceManager"]), (&json!(true), &json!(true)));
-    assert_eq!(created.get("critical"), None);
+    assert_eq!(created["critical"], json!(true));
     let listed = service.of(&shop, "ada", "GET /v3/categories").send().await.is(200);
     assert_eq!(listed, json!([created]));
 }

@@ -95,6 +95,7 @@ async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
         "icon",
         "id",
         "message",
+        "requestId",
         "seenAt",
         "snoozedUntil",
         "state",
@@ -102,6 +103,8 @@ async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
         "url",
     ];
     assert_eq!(members, expected);
+    let send = service.rows("SELECT send_id::text FROM inbox_item").await;
+    assert_eq!(untouched["requestId"], json!(send[0]));
     let by_app = service.by(&shop, &get("?userIdentifier=ada")).send().await.is(200);
     assert_eq!(by_app["seenAt"], Value::Null);
     assert_eq!(service.by(&shop, &get("")).send().await.is(200)["seenAt"], Value::Null);

@@ -72,8 +72,7 @@ impl Device {
         }
         match event.name.as_str() {
             "notification.created" | "notification.updated" => {
-                let mut item = event.data["notification"].clone();
-                item.as_object_mut().unwrap().remove("requestId");
+                let item = event.data["notification"].clone();
                 self.items.insert(item["id"].as_i64().unwrap(), item);
             }
             "notification.deleted" => drop(self.items.remove(&event.data["id"].as_i64().unwrap())),

@@ -31,6 +31,8 @@ pub struct Category {
     pub id: CategoryId,
     pub identifier: String,
     pub name: String,
+    /// User preferences are ignored for a critical category.
+    pub critical: bool,
     /// Asks clients to hide the category's items. Lists and counters of the API include them.
     pub hide_in_in_app: bool,
     pub hide_in_preference_manager: bool,
@@ -50,7 +52,7 @@ impl Directory<'_> {
             Category,
             "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
              VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
-             RETURNING id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at",
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at",
             app.0,
             category.identifier,
             category.name,
@@ -84,7 +86,7 @@ impl Directory<'_> {
                name = coalesce($3::text, known.name), critical = coalesce($4::boolean, known.critical),
                hide_in_in_app = coalesce($5::boolean, known.hide_in_in_app),
                hide_in_preference_manager = coalesce($6::boolean, known.hide_in_preference_manager), updated_at = now()
-             RETURNING id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at,
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at,
                xmax = 0 AS "is_new!""#,
             app.0,
             identifier,
@@ -103,6 +105,7 @@ impl Directory<'_> {
             id: CategoryId(row.id),
             identifier: row.identifier,
             name: row.name,
+            critical: row.critical,
             hide_in_in_app: row.hide_in_in_app,
             hide_in_preference_manager: row.hide_in_preference_manager,
             created_at: row.created_at.into(),
@@ -119,7 +122,7 @@ impl Directory<'_> {
     ) -> Result<Vec<Category>, Error> {
         let categories = sqlx::query_as!(
             Category,
-            "SELECT id, identifier, name, hide_in_in_app, hide_in_preference_manager, created_at, updated_at
+            "SELECT id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at
              FROM category WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3",
             app.0,
             after.map_or(0, |after| after.0),

@@ -108,9 +108,11 @@ struct CurrentRow {
 impl From<CurrentRow> for CurrentItem {
     fn from(row: CurrentRow) -> CurrentItem {
         let (id, user) = (ItemId(row.id), UserNumber(row.user_number));
-        let item = row.content.zip(row.created_at).map(|(content, created_at)| InboxItem {
+        let send = row.send_id.map(SendId);
+        let item = row.content.zip(row.created_at).zip(send).map(|((content, created_at), send)| InboxItem {
             id,
             user,
+            send,
             created_at: created_at.into(),
             state: ItemState {
                 seen_at: row.seen_at.map(Into::into),
@@ -130,7 +132,7 @@ impl From<CurrentRow> for CurrentItem {
         CurrentItem {
             key: (AppId(row.app_id), user, id),
             counts: counts(row.total, row.unread, row.unseen, row.hidden),
-            send: row.send_id.map(SendId),
+            send,
             item,
         }
     }

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
 use domain::{AppId, CategoryId, ItemId, SendId, StreamName, Timestamp, UserNumber};
+use uuid::Uuid;
 
 use crate::inbox::projection::INBOX;
 use crate::{Error, Inbox};
@@ -29,6 +30,7 @@ pub struct InboxMoment {
 pub struct InboxItem {
     pub id: ItemId,
     pub user: UserNumber,
+    pub send: SendId,
     pub created_at: Timestamp,
     pub state: ItemState,
     /// None if the item has no category or the category was deleted.
@@ -156,12 +158,13 @@ impl Inbox<'_> {
         let mut page = InboxPage::default();
         for row in rows {
             page.counts = counts(row.total, row.unread, row.unseen, row.hidden);
-            if let (Some(id), Some(user_number), Some(created_at), Some(content)) =
-                (row.id, row.user_number, row.created_at, row.content)
+            if let (Some(id), Some(user_number), Some(send_id), Some(created_at), Some(content)) =
+                (row.id, row.user_number, row.send_id, row.created_at, row.content)
             {
                 let item = ItemRow {
                     id,
                     user_number,
+                    send_id,
                     created_at,
                     seen_at: row.seen_at,
                     clicked_at: row.clicked_at,
@@ -222,7 +225,7 @@ impl Inbox<'_> {
         // `OFFSET 0` makes the planner use the primary key instead of the index on items that are not deleted.
         let row = sqlx::query_as!(
             ItemRow,
-            r#"SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
+            r#"SELECT i.id, i.user_number, i.send_id, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
                  i.content::text AS "content!", c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
                FROM (SELECT * FROM inbox_item WHERE app_id = $1 AND id = $2 OFFSET 0) AS i
                LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
@@ -285,6 +288,7 @@ pub(super) fn counts(
 struct ItemRow {
     id: i64,
     user_number: i64,
+    send_id: Uuid,
     created_at: DateTime<Utc>,
     seen_at: Option<DateTime<Utc>>,
     clicked_at: Option<DateTime<Utc>>,
@@ -307,6 +311,7 @@ impl From<ItemRow> for InboxItem {
         InboxItem {
             id: ItemId(row.id),
             user: UserNumber(row.user_number),
+            send: SendId(row.send_id),
             created_at: row.created_at.into(),
             state: ItemState {
                 seen_at: row.seen_at.map(Into::into),

@@ -62,7 +62,7 @@ domain::body! {
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Category, example = json!({
-    "id": 7, "name": "Orders", "identifier": "orders", "hideInInApp": false, "hideInPreferenceManager": false,
+    "id": 7, "name": "Orders", "identifier": "orders", "critical": false, "hideInInApp": false, "hideInPreferenceManager": false,
     "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
 }))]
 struct CategoryBody<'a> {
@@ -71,6 +71,8 @@ struct CategoryBody<'a> {
     name: &'a str,
     #[schema(value_type = Identifier)]
     identifier: &'a str,
+    /// True if user preferences are ignored for the category. Clients show its switches as locked.
+    critical: bool,
     /// Hint for clients to hide the category in inboxes. Lists and counters ignore it.
     hide_in_in_app: bool,
     /// Hint for clients to hide the category on preference screens.
@@ -237,6 +239,7 @@ fn present(category: &Category) -> CategoryBody<'_> {
         id: category.id,
         name: &category.name,
         identifier: &category.identifier,
+        critical: category.critical,
         hide_in_in_app: category.hide_in_in_app,
         hide_in_preference_manager: category.hide_in_preference_manager,
         created_at: category.created_at,

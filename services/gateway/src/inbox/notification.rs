@@ -1,19 +1,19 @@
 //! JSON form of notifications in answers.
 
-use domain::{CategoryId, ItemId, Timestamp};
+use domain::{CategoryId, ItemId, SendId, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use store::inbox::list::InboxItem;
 use utoipa::ToSchema;
 use web::failure::Failure;
 
-use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time};
+use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time, Uuid};
 
 /// A notification of a user's inbox.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(example = json!({
-    "id": 4096, "title": "Your order is on its way", "message": "It arrives on Friday.", "icon": null,
+    "id": 4096, "requestId": "018f3c6e-7d1a-7cc2-b3a4-9a1f0f6f2b11", "title": "Your order is on its way", "message": "It arrives on Friday.", "icon": null,
     "url": "https://shop.example/orders/1007", "data": {"orderId": 1007}, "blocks": [],
     "createdAt": "2027-01-31T09:00:00.000Z", "seenAt": "2027-01-31T09:05:00.000Z", "clickedAt": null,
     "category": {"id": 7, "identifier": "orders", "name": "Orders"}, "state": null,
@@ -22,6 +22,9 @@ use crate::openapi::vocabulary::{FreeObject, Id, Identifier, Time};
 pub(crate) struct Notification<'a> {
     #[schema(value_type = Id)]
     id: ItemId,
+    /// The `requestId` of the send.
+    #[schema(value_type = Uuid)]
+    request_id: SendId,
     #[serde(flatten)]
     content: Content<'a>,
     #[schema(value_type = Time)]
@@ -97,6 +100,7 @@ impl<'a> Notification<'a> {
             .map_err(|error| Failure::Defect(format!("content of item {}: {error}", item.id)))?;
         Ok(Notification {
             id: item.id,
+            request_id: item.send,
             content,
             created_at: item.created_at,
             seen_at: item.state.seen_at,

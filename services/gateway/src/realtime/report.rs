@@ -213,7 +213,7 @@ impl Current {
             let (app, user, _) = row.key;
             current.counts.insert((app, user), row.counts);
             let content = row.item.as_ref().and_then(|item| {
-                let content = update::content(item, row.send);
+                let content = update::content(item);
                 content.inspect_err(|error| tracing::error!(%error, "cannot report an inbox item")).ok()
             });
             current.items.insert(row.key, (row, content));

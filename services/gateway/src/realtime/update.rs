@@ -185,33 +185,22 @@ impl Changes {
     }
 }
 
-/// A notification, with the send that created it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WithRequest<'a> {
-    #[serde(flatten)]
-    notification: Notification<'a>,
-    request_id: Option<SendId>,
-}
-
 /// Replaces a notification that is too large for an update.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Truncated<'a> {
     #[serde(flatten)]
     notification: Notification<'a>,
-    request_id: Option<SendId>,
     truncated: bool,
 }
 
 /// Returns the JSON of an item in updates.
-pub(crate) fn content(item: &InboxItem, send: Option<SendId>) -> Result<Arc<RawValue>, Failure> {
+pub(crate) fn content(item: &InboxItem) -> Result<Arc<RawValue>, Failure> {
     let malformed = |error| Failure::Defect(format!("item {}: {error}", item.id));
-    let full = WithRequest { notification: Notification::of(item)?, request_id: send };
+    let full = Notification::of(item)?;
     let mut json = serde_json::value::to_raw_value(&full).map_err(malformed)?;
     if json.get().len() > MAX_NOTIFICATION {
-        let short =
-            Truncated { notification: full.notification.shortened(), request_id: send, truncated: true };
+        let short = Truncated { notification: full.shortened(), truncated: true };
         json = serde_json::value::to_raw_value(&short).map_err(malformed)?;
     }
     Ok(json.into())

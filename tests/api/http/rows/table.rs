@@ -61,6 +61,7 @@ const NOTIFICATION: &[&str] = &[
     "icon",
     "id",
     "message",
+    "requestId",
     "seenAt",
     "snoozedUntil",
     "state",
@@ -71,8 +72,16 @@ const STATUS: &[&str] = &["message", "statusCode"];
 const ALL_CHANGED: &[&str] = &["message", "statusCode", "updated"];
 const COUNTS: &[&str] = &["totalCount", "unreadCount", "unseenCount"];
 const LIST: &[&str] = &["data", "pagination", "unreadCount", "unseenCount"];
-const CATEGORY: &[&str] =
-    &["createdAt", "hideInInApp", "hideInPreferenceManager", "id", "identifier", "name", "updatedAt"];
+const CATEGORY: &[&str] = &[
+    "createdAt",
+    "critical",
+    "hideInInApp",
+    "hideInPreferenceManager",
+    "id",
+    "identifier",
+    "name",
+    "updatedAt",
+];
 const TOPIC: &[&str] =
     &["channels", "createdAt", "id", "identifier", "name", "open", "subscribed", "updatedAt"];
 const PREFERENCE: &[&str] = &["category", "categoryId", "channelPreferences", "channels"];

@@ -13,14 +13,14 @@ WITH place AS MATERIALIZED (
   ORDER BY i.created_at DESC, i.id DESC OFFSET $11 LIMIT $12
 )
 SELECT counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS "unseen?", counter.hidden AS "hidden?",
-  item.id AS "id?", item.user_number AS "user_number?", item.created_at AS "created_at?", item.seen_at AS "seen_at?",
+  item.id AS "id?", item.user_number AS "user_number?", item.send_id AS "send_id?", item.created_at AS "created_at?", item.seen_at AS "seen_at?",
   item.clicked_at AS "clicked_at?", item.state AS "state?", item.archived_at AS "archived_at?", item.snoozed_until AS "snoozed_until?",
   item.content AS "content?", item.category_id AS "category_id?", item.category_identifier AS "category_identifier?",
   item.category_name AS "category_name?"
 FROM (VALUES (1)) AS one
 LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
 LEFT JOIN LATERAL (
-  SELECT i.id, i.user_number, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
+  SELECT i.id, i.user_number, i.send_id, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
     i.content::text AS content, c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name
   FROM place JOIN inbox_item i ON i.app_id = $1 AND i.id = place.id
   LEFT JOIN category c ON c.app_id = i.app_id AND c.id = i.category_id
