@@ -125,8 +125,9 @@ pub async fn request(
     now: bool,
 ) -> Result<Explained<Explanation>, OperationError> {
     caller.may(Permission::View, app)?;
-    let found = database(operations.store.directory().find_user(app, user)).await?;
+    // Planning creates users with an inline profile, so the user is read after the plan.
     let stored = database(operations.store.sends().find_stored_request(app, send)).await?;
+    let found = database(operations.store.directory().find_user(app, user)).await?;
     let Some(stored) = stored else {
         return unplanned(operations, caller, app, (user, found), send).await;
     };
