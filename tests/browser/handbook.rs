@@ -86,7 +86,7 @@ async fn the_search_finds_an_operation_and_opens_it_by_keyboard() {
     for letter in ["c", "a", "n", "c", "e", "l"] {
         browser.press(&window, letter).await;
     }
-    let first = "document.querySelector('.found a')?.getAttribute('href') === '/docs#cancelRequest'";
+    let first = "document.querySelector('.found a')?.getAttribute('href').startsWith('/docs#cancelRequest')";
     browser.until_true(&window, "the operation is the first result", first).await;
     browser.has_no_findings_of_axe(&window).await;
     // The page stays, because a script cannot run while it is replaced.
@@ -94,7 +94,7 @@ async fn the_search_finds_an_operation_and_opens_it_by_keyboard() {
     browser.evaluate(&window, stay).await;
     browser.press(&window, "ArrowDown").await;
     browser.press(&window, "Enter").await;
-    let opened = "window.clicked?.endsWith('/docs#cancelRequest')";
+    let opened = "window.clicked?.includes('/docs#cancelRequest')";
     browser.until_true(&window, "the operation is opened", opened).await;
 }
 
