@@ -23,7 +23,9 @@ export const createPreferences = ({ api, app }) => {
     list: async () => {
       /** @type {[App, PreferenceCategory[], Preference[]]} */
       const [{ channels = [] }, all, own] = await Promise.all([app(), load('/categories'), load('/preferences')]);
-      return all.flatMap(({ id, identifier, name, critical, hideInPreferenceManager }) => {
+      // Older servers send no order. Equal ones keep the order of creation, because sorting is stable.
+      const sorted = [...all].sort((a, b) => (a.order ?? 0) - (b.order ?? 0));
+      return sorted.flatMap(({ id, identifier, name, critical, hideInPreferenceManager }) => {
         const choices = own.find(({ categoryId }) => categoryId === id)?.channels;
         // Channels without a choice are on.
         const enabled = (/** @type {string} */ channel) =>

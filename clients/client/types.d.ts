@@ -94,7 +94,7 @@ export interface CategoryPreference extends Category {
 }
 
 export interface Preferences {
-    /** Lists the categories of the preference screen with every channel of the app. */
+    /** Lists the categories of the preference screen, in their order, with every channel of the app. */
     list(): Promise<CategoryPreference[]>;
     /** Turns a channel of one or several categories on or off. */
     set(categoryId: number | number[], channel: string, enabled: boolean): Promise<void>;
@@ -217,6 +217,7 @@ export interface App {
 export interface PreferenceCategory extends Category {
     critical?: boolean;
     hideInPreferenceManager?: boolean;
+    order?: number;
 }
 
 /** Choices of the user for a category. */

@@ -38,6 +38,9 @@ pub trait Kind: Described {
 pub trait Body: Described + Sized {
     fn of(fields: Fields) -> Self;
 
+    /// Returns the members that were not read.
+    fn into_fields(self) -> Fields;
+
     /// The schema itself, to which [`Described::schema`] refers by name.
     fn definition(schemas: &mut Schemas) -> Value;
 
@@ -116,6 +119,10 @@ macro_rules! body {
         impl $crate::body::Body for $name {
             fn of(fields: $crate::fields::Fields) -> Self {
                 $name { fields }
+            }
+
+            fn into_fields(self) -> $crate::fields::Fields {
+                self.fields
             }
 
             #[allow(unused_mut, reason = "not every body has other members and an example")]

@@ -36,7 +36,7 @@ CREATE TABLE operator_code (
     digest        bytea PRIMARY KEY,
     -- NULL: the code creates the first operator.
     operator_id   bigint REFERENCES operator ON DELETE CASCADE,
-    -- Whether the link signs in without asking for a new password.
+    -- True if the link signs in without asking for a new password.
     signs_in      boolean NOT NULL DEFAULT false,
     created_at    timestamptz NOT NULL DEFAULT now(),
     expires_at    timestamptz NOT NULL

@@ -11,7 +11,10 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use actix_web::web::{self, Bytes, BytesMut};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
+use domain::Problem;
+use domain::body::Body as Declared;
 use domain::content::Object;
+use domain::fields::check_plain_json;
 use domain::structure::Structure;
 use futures_util::StreamExt;
 use percent_encoding::percent_decode_str;
@@ -20,7 +23,7 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::accept;
 use crate::admission::Admission;
-use crate::failure::Failure;
+use crate::failure::{Failure, valid_or_problems};
 use crate::inlet::{AHEAD, Reading};
 use crate::peer;
 use crate::structure::{self, MAX_CONTAINERS, MAX_USER_CONTAINERS};
@@ -73,6 +76,22 @@ pub struct Body {
     within: Duration,
     /// Selects the room (memory limit) against which the first [`MAX_BODY`] bytes count.
     room: fn(&Admission) -> &Quota,
+}
+
+/// Reads the members of a declared body. If `strict`, members that `read` leaves unread are problems.
+pub fn read_members<B: Declared, T>(
+    value: Value,
+    strict: bool,
+    read: impl FnOnce(&mut B, &mut Vec<Problem>) -> Option<T>,
+) -> Result<T, Failure> {
+    let mut problems = Vec::new();
+    check_plain_json("", &value, &mut problems);
+    let read = B::open("", value, &mut problems).and_then(|mut body| {
+        let read = read(&mut body, &mut problems);
+        body.into_fields().finish(strict, &mut problems);
+        read
+    });
+    valid_or_problems(read, problems)
 }
 
 /// Memory that a body occupies until the request is answered, charged to the caller.

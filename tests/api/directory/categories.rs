@@ -21,6 +21,7 @@ async fn categories_are_created_and_listed() {
         "id",
         "identifier",
         "name",
+        "order",
         "updatedAt",
     ];
     assert_eq!(members, expected);
@@ -43,7 +44,7 @@ async fn categories_are_created_and_listed() {
 async fn every_problem_of_a_category_is_named() {
     let service = Service::start_with(Backing::Nothing).await;
     let shop = service.app("shop").await;
-    let cases: [(Value, &[(&str, &str)]); 5] = [
+    let cases: [(Value, &[(&str, &str)]); 8] = [
         (json!({}), &[("identifier", "required"), ("name", "required")]),
         (json!({"identifier": "", "name": ""}), &[("identifier", "empty"), ("name", "required")]),
         (json!({"identifier": "a", "name": 7}), &[("name", "invalid_type")]),
@@ -52,6 +53,9 @@ async fn every_problem_of_a_category_is_named() {
             &[("critical", "invalid_type"), ("hideInInApp", "invalid_type")],
         ),
         (json!({"identifier": "a", "name": "x\u{0}"}), &[("name", "invalid_character")]),
+        (json!({"identifier": "a", "name": "A", "order": -1}), &[("order", "out_of_range")]),
+        (json!({"identifier": "a", "name": "A", "order": 10_001}), &[("order", "out_of_range")]),
+        (json!({"identifier": "a", "name": "A", "order": "1"}), &[("order", "invalid_type")]),
     ];
     for (body, expected) in cases {
         service.by(&shop, "POST /v3/categories").json(&body).send().await.has_problems(expected);
@@ -67,10 +71,11 @@ async fn category_flags_are_returned_to_clients() {
     let shop = service.app("shop").await;
     let body = json!({
         "identifier": "orders", "name": "Orders", "critical": true, "hideInInApp": true, "hideInPreferenceManager": true,
+        "order": 10_000,
     });
     let created = service.by(&shop, "POST /v3/categories").json(&body).send().await.is(200);
     assert_eq!((&created["hideInInApp"], &created["hideInPreferenceManager"]), (&json!(true), &json!(true)));
-    assert_eq!(created["critical"], json!(true));
+    assert_eq!((&created["critical"], &created["order"]), (&json!(true), &json!(10_000)));
     let listed = service.of(&shop, "ada", "GET /v3/categories").send().await.is(200);
     assert_eq!(listed, json!([created]));
 }
@@ -93,8 +98,10 @@ async fn a_put_names_a_category_that_a_send_has_created_and_keeps_values_that_it
         async |body: Value| service.by(&shop, "PUT /v3/categories/orders").json(&body).send().await.is(200);
     let named = put(json!({"name": "Your orders", "hideInInApp": true})).await;
     assert_eq!((&named["name"], &named["hideInInApp"]), (&json!("Your orders"), &json!(true)));
+    assert_eq!(put(json!({"order": 7})).await["order"], 7);
     let kept = put(json!({"hideInPreferenceManager": true})).await;
     assert_eq!((&kept["name"], &kept["hideInInApp"]), (&json!("Your orders"), &json!(true)));
+    assert_eq!(kept["order"], 7);
     assert_eq!((&kept["id"], listed().await), (&named["id"], json!([kept])));
 
     let path = "PUT /v3/categories/caf%C3%A9%2F7";

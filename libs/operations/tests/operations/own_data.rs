@@ -1,4 +1,4 @@
-//! What users do with their own data, and that no caller reaches the data of another user.
+//! Changes of users to their own data. No caller reaches the data of another user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,13 +26,7 @@ fn pairs(value: &serde_json::Value) -> ProfilePairs {
 }
 
 fn category(identifier: &str, critical: bool) -> NewCategory<'_> {
-    NewCategory {
-        identifier,
-        name: "Orders",
-        critical,
-        hide_in_in_app: false,
-        hide_in_preference_manager: false,
-    }
+    NewCategory { identifier, name: "Orders", critical, ..NewCategory::default() }
 }
 
 async fn titles(system: &System, caller: &Caller, filter: InboxFilter<'_>) -> (Vec<String>, i64) {

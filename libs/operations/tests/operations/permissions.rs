@@ -167,13 +167,7 @@ async fn directory_denials(
     call!(denied, "list subscribers", topics::subscribers(operations, caller, app, "news", None, 1));
     call!(denied, "topics of user", topics::of_user(operations, caller, app, "ada", None, 1));
     call!(denied, "delete topic", topics::delete(operations, caller, app, "news"));
-    let category = NewCategory {
-        identifier: "orders",
-        name: "Orders",
-        critical: false,
-        hide_in_in_app: false,
-        hide_in_preference_manager: false,
-    };
+    let category = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };
     call!(denied, "create category", categories::create(operations, caller, app, category));
     let values = CategoryValues::default();
     call!(denied, "put category", categories::put(operations, caller, app, "orders", values));

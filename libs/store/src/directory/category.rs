@@ -15,6 +15,8 @@ pub struct NewCategory<'a> {
     pub hide_in_in_app: bool,
     /// Asks clients to hide the category in their preference screens.
     pub hide_in_preference_manager: bool,
+    /// Position on preference screens, ascending. Categories with the same one are in order of creation.
+    pub order: i32,
 }
 
 /// Values of a category; None if a value stays as it is.
@@ -24,6 +26,7 @@ pub struct CategoryValues<'a> {
     pub critical: Option<bool>,
     pub hide_in_in_app: Option<bool>,
     pub hide_in_preference_manager: Option<bool>,
+    pub order: Option<i32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +39,7 @@ pub struct Category {
     /// Asks clients to hide the category's items. Lists and counters of the API include them.
     pub hide_in_in_app: bool,
     pub hide_in_preference_manager: bool,
+    pub order: i32,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
@@ -50,15 +54,17 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let created = sqlx::query_as!(
             Category,
-            "INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
-             VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (app_id, identifier) DO NOTHING
-             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at",
+            r#"INSERT INTO category (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position)
+             VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (app_id, identifier) DO NOTHING
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order",
+               created_at, updated_at"#,
             app.0,
             category.identifier,
             category.name,
             category.critical,
             category.hide_in_in_app,
-            category.hide_in_preference_manager
+            category.hide_in_preference_manager,
+            category.order
         )
         .fetch_optional(&mut *transaction)
         .await?;
@@ -79,21 +85,23 @@ impl Directory<'_> {
         let mut transaction = self.0.begin().await?;
         let row = sqlx::query!(
             r#"INSERT INTO category AS known
-               (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager)
+               (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position)
              VALUES ($1, $2::text, coalesce($3::text, $2::text), coalesce($4::boolean, false), coalesce($5::boolean, false),
-               coalesce($6::boolean, false))
+               coalesce($6::boolean, false), coalesce($7::integer, 0))
              ON CONFLICT (app_id, identifier) DO UPDATE SET
                name = coalesce($3::text, known.name), critical = coalesce($4::boolean, known.critical),
                hide_in_in_app = coalesce($5::boolean, known.hide_in_in_app),
-               hide_in_preference_manager = coalesce($6::boolean, known.hide_in_preference_manager), updated_at = now()
-             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at,
-               xmax = 0 AS "is_new!""#,
+               hide_in_preference_manager = coalesce($6::boolean, known.hide_in_preference_manager),
+               position = coalesce($7::integer, known.position), updated_at = now()
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position, created_at,
+               updated_at, xmax = 0 AS "is_new!""#,
             app.0,
             identifier,
             values.name,
             values.critical,
             values.hide_in_in_app,
-            values.hide_in_preference_manager
+            values.hide_in_preference_manager,
+            values.order
         )
         .fetch_one(&mut *transaction)
         .await?;
@@ -108,6 +116,7 @@ impl Directory<'_> {
             critical: row.critical,
             hide_in_in_app: row.hide_in_in_app,
             hide_in_preference_manager: row.hide_in_preference_manager,
+            order: row.position,
             created_at: row.created_at.into(),
             updated_at: row.updated_at.into(),
         })
@@ -122,8 +131,9 @@ impl Directory<'_> {
     ) -> Result<Vec<Category>, Error> {
         let categories = sqlx::query_as!(
             Category,
-            "SELECT id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, created_at, updated_at
-             FROM category WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3",
+            r#"SELECT id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order", created_at,
+               updated_at
+             FROM category WHERE app_id = $1 AND id > $2 ORDER BY id LIMIT $3"#,
             app.0,
             after.map_or(0, |after| after.0),
             limit

@@ -3,17 +3,16 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::body::Body as _;
 use domain::body::kind::{As, Filled, Flag, Identifier as IdentifierMember, Text};
 use domain::content::Object;
-use domain::fields::{MAX_IDENTIFIER, check_plain_json};
+use domain::fields::{Fields, MAX_IDENTIFIER};
 use domain::{CategoryId, Problem, Timestamp};
 use operations::categories::{self, MOST_LISTED};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use store::directory::category::{Category, CategoryValues, NewCategory};
 use utoipa::ToSchema;
-use web::body::Body;
+use web::body::{Body, read_members};
 use web::cursor;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
@@ -25,6 +24,8 @@ use crate::access::caller::{AppCaller, Caller};
 use crate::gateway::Gateway;
 use crate::openapi::described;
 use crate::openapi::vocabulary::{Cursor, Id, Identifier, Time};
+
+const MOST_ORDER: i32 = 10_000;
 
 domain::body! {
     /// A category to create.
@@ -39,6 +40,8 @@ domain::body! {
         optional hide_in_in_app as "hideInInApp": Flag,
         /// Hint for clients to hide the category on preference screens. Default: false.
         optional hide_in_preference_manager as "hideInPreferenceManager": Flag,
+        /// Position on preference screens, ascending. Categories with the same one are in order of creation. Default: 0.
+        optional order: Order,
     }
     example {"identifier": "orders", "name": "Orders"}
 }
@@ -54,8 +57,27 @@ domain::body! {
         optional hide_in_in_app as "hideInInApp": Flag,
         /// Hint for clients to hide the category on preference screens. Default for a new category: false.
         optional hide_in_preference_manager as "hideInPreferenceManager": Flag,
+        /// Position on preference screens, ascending. Categories with the same one are in order of creation. Default for a new
+        /// category: 0.
+        optional order: Order,
     }
     example {"name": "Orders", "critical": false}
+}
+
+/// A position from 0 to 10,000.
+pub(crate) struct Order;
+
+domain::kinds! {
+    Order, () => i32, read_order, |_| json!({"type": "integer", "format": "int32", "minimum": 0, "maximum": MOST_ORDER});
+}
+
+fn read_order(fields: &mut Fields, key: &'static str, problems: &mut Vec<Problem>) -> Option<i32> {
+    let sent = fields.whole_number(key, problems)?;
+    let order = i32::try_from(sent).ok().filter(|order| (0..=MOST_ORDER).contains(order));
+    if order.is_none() {
+        problems.push(Problem::new(key, "out_of_range", format!("{key} must be from 0 to {MOST_ORDER}")));
+    }
+    order
 }
 
 /// A category of an app's notifications.
@@ -63,7 +85,7 @@ domain::body! {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Category, example = json!({
     "id": 7, "name": "Orders", "identifier": "orders", "critical": false, "hideInInApp": false, "hideInPreferenceManager": false,
-    "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
+    "order": 0, "createdAt": "2027-01-31T09:00:00.000Z", "updatedAt": "2027-01-31T09:00:00.000Z",
 }))]
 struct CategoryBody<'a> {
     #[schema(value_type = Id)]
@@ -77,6 +99,8 @@ struct CategoryBody<'a> {
     hide_in_in_app: bool,
     /// Hint for clients to hide the category on preference screens.
     hide_in_preference_manager: bool,
+    /// Position on preference screens, ascending. Categories with the same one are in order of creation.
+    order: i32,
     #[schema(value_type = Time)]
     created_at: Timestamp,
     #[schema(value_type = Time)]
@@ -104,18 +128,16 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let new = CategoryToCreate::open("", body, &mut problems).and_then(|mut new| {
-        let identifier = new.identifier(&mut problems);
-        let name = read_name(&mut new, &mut problems);
-        let critical = new.critical(&mut problems).unwrap_or(false);
-        let hide_in_in_app = new.hide_in_in_app(&mut problems).unwrap_or(false);
-        let hide_in_preference_manager = new.hide_in_preference_manager(&mut problems).unwrap_or(false);
-        new.fields.finish(handling.strict, &mut problems);
-        Some((identifier?, name?, (critical, hide_in_in_app, hide_in_preference_manager)))
+    let new = read_members(body, handling.strict, |new: &mut CategoryToCreate, problems| {
+        let identifier = new.identifier(problems);
+        let name = read_name(new, problems);
+        let critical = new.critical(problems).unwrap_or(false);
+        let hide_in_in_app = new.hide_in_in_app(problems).unwrap_or(false);
+        let hide_in_preference_manager = new.hide_in_preference_manager(problems).unwrap_or(false);
+        let order = new.order(problems).unwrap_or(0);
+        Some((identifier?, name?, (critical, hide_in_in_app, hide_in_preference_manager), order))
     });
-    let (identifier, name, flags) = valid_or_problems(new, problems)?;
+    let (identifier, name, flags, order) = new?;
     let (critical, hide_in_in_app, hide_in_preference_manager) = flags;
     let new = NewCategory {
         identifier: &identifier,
@@ -123,6 +145,7 @@ pub(crate) async fn create(
         critical,
         hide_in_in_app,
         hide_in_preference_manager,
+        order,
     };
     let category = categories::create(&gateway.operations, &caller.backend, caller.app, new).await?;
     Ok(HttpResponse::Ok().json(present(&category)))
@@ -155,19 +178,17 @@ pub(crate) async fn put(
     let body = body.optional_json().await?;
     let identifier = id.category_identifier()?;
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let change = CategoryChange::open("", body, &mut problems).map(|mut change| {
-        let name = change.name(&mut problems);
-        let critical = change.critical(&mut problems);
-        let hide_in_in_app = change.hide_in_in_app(&mut problems);
-        let hide_in_preference_manager = change.hide_in_preference_manager(&mut problems);
-        change.fields.finish(handling.strict, &mut problems);
-        (name, critical, hide_in_in_app, hide_in_preference_manager)
+    let change = read_members(body, handling.strict, |change: &mut CategoryChange, problems| {
+        let name = change.name(problems);
+        let critical = change.critical(problems);
+        let hide_in_in_app = change.hide_in_in_app(problems);
+        let hide_in_preference_manager = change.hide_in_preference_manager(problems);
+        let order = change.order(problems);
+        Some((name, critical, hide_in_in_app, hide_in_preference_manager, order))
     });
-    let (name, critical, hide_in_in_app, hide_in_preference_manager) = valid_or_problems(change, problems)?;
-    let values =
-        CategoryValues { name: name.as_deref(), critical, hide_in_in_app, hide_in_preference_manager };
+    let (name, critical, hide_in_in_app, hide_in_preference_manager, order) = change?;
+    let name = name.as_deref();
+    let values = CategoryValues { name, critical, hide_in_in_app, hide_in_preference_manager, order };
     let putting = categories::put(&gateway.operations, &caller.backend, caller.app, &identifier, values);
     Ok(HttpResponse::Ok().json(present(&putting.await?)))
 }
@@ -242,6 +263,7 @@ fn present(category: &Category) -> CategoryBody<'_> {
         critical: category.critical,
         hide_in_in_app: category.hide_in_in_app,
         hide_in_preference_manager: category.hide_in_preference_manager,
+        order: category.order,
         created_at: category.created_at,
         updated_at: category.updated_at,
     }

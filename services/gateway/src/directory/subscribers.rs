@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde_json::Value;
 use store::directory::topic::subscription::{NewSubscriber, SubscribedTopic};
 use utoipa::ToSchema;
-use web::body::Body;
+use web::body::{Body, read_members};
 use web::cursor;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
@@ -135,15 +135,12 @@ pub(crate) async fn remove(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let topic = id.topic()?;
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let users = FormerSubscribers::open("", body, &mut problems).map(|mut body| {
-        let users = body.users(&mut problems).unwrap_or_default();
-        body.fields.finish(handling.strict, &mut problems);
-        let users = read_identifiers("users", at_most(users, &mut problems), &mut problems);
-        users.into_iter().map(|(_, identifier)| identifier).collect::<Vec<_>>()
+    let users = read_members(body, handling.strict, |body: &mut FormerSubscribers, problems| {
+        let users = body.users(problems).unwrap_or_default();
+        let users = read_identifiers("users", at_most(users, problems), problems);
+        Some(users.into_iter().map(|(_, identifier)| identifier).collect::<Vec<_>>())
     });
-    let users = valid_or_problems(users, problems)?;
+    let users = users?;
     let removing =
         topics::remove_subscribers(&gateway.operations, &caller.backend, caller.app, &topic, &users);
     Ok(HttpResponse::Ok().json(Answer::of(removing.await?)))
@@ -176,14 +173,11 @@ pub(crate) async fn set_channels(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let (topic, user) = (id.topic()?, user.identifier()?);
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let channels = NewChannels::open("", body, &mut problems).and_then(|mut body| {
-        let names = body.channels(&mut problems);
-        body.fields.finish(handling.strict, &mut problems);
-        Some(limit(&read_channels("channels", &names?, &mut problems)))
+    let channels = read_members(body, handling.strict, |body: &mut NewChannels, problems| {
+        let names = body.channels(problems)?;
+        Some(limit(&read_channels("channels", &names, problems)))
     });
-    let channels = valid_or_problems(channels, problems)?;
+    let channels = channels?;
     let setting =
         topics::set_channels(&gateway.operations, &caller.backend, caller.app, &topic, &user, &channels);
     setting.await?;

@@ -6,9 +6,8 @@ use std::collections::HashSet;
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::body::Body as _;
 use domain::body::kind::{Identifier as IdentifierMember, List};
-use domain::fields::{check_identifier, check_plain_json};
+use domain::fields::check_identifier;
 use domain::topic::{ChannelOfTopic, MAX_CHANNELS, TopicChannels, limit, read_channels};
 use domain::{Channel, Problem, Timestamp, TopicId, UserNumber};
 use operations::{Conflict, OperationError, topics};
@@ -19,7 +18,7 @@ use store::directory::topic::subscription::{
     OwnSubscription, SubscribedTopic, Subscriber, SubscriptionChange,
 };
 use utoipa::ToSchema;
-use web::body::Body;
+use web::body::{Body, read_members};
 use web::cursor;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
@@ -348,14 +347,10 @@ pub(crate) async fn unsubscribe(
 
 fn read_own_channels(body: Option<Value>, strict: bool) -> Result<Option<TopicChannels>, Failure> {
     let Some(body) = body.filter(|body| !body.is_null()) else { return Ok(None) };
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let channels = OwnChannels::open("", body, &mut problems).map(|mut body| {
-        let names = body.channels(&mut problems);
-        body.fields.finish(strict, &mut problems);
-        names.map(|names| limit(&read_channels("channels", &names, &mut problems)))
-    });
-    valid_or_problems(channels, problems)
+    read_members(body, strict, |body: &mut OwnChannels, problems| {
+        let names = body.channels(problems);
+        Some(names.map(|names| limit(&read_channels("channels", &names, problems))))
+    })
 }
 
 /// Reads the limit of a page and the topics of a user for it: one more than the page shows, if there is a next page.
@@ -380,19 +375,15 @@ fn read_limit(query: &Query, problems: &mut Vec<Problem>) -> i64 {
 
 /// Reads the identifiers of the users to subscribe and to unsubscribe. Each user is in one list only, and there only once.
 fn read_changes(body: Value, strict: bool) -> Result<(Vec<String>, Vec<String>), Failure> {
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let lists = SubscriptionChanges::open("", body, &mut problems).map(|mut changes| {
+    let lists = read_members(body, strict, |changes: &mut SubscriptionChanges, problems| {
         if !changes.fields.has("add") && !changes.fields.has("remove") {
             let message = "add or remove is required, an array of user identifiers";
             problems.push(Problem::new("add", "required", message));
         }
-        let add = changes.add(&mut problems).unwrap_or_default();
-        let remove = changes.remove(&mut problems).unwrap_or_default();
-        changes.fields.finish(strict, &mut problems);
-        (add, remove)
+        let add = changes.add(problems).unwrap_or_default();
+        Some((add, changes.remove(problems).unwrap_or_default()))
     });
-    let (add, remove) = valid_or_problems(lists, problems)?;
+    let (add, remove) = lists?;
     if add.len() + remove.len() > USERS_OF_A_CHANGE {
         let field = if add.len() >= remove.len() { "add" } else { "remove" };
         let message = format!(

@@ -3,10 +3,9 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::web::Data;
-use domain::body::Body as _;
 use domain::body::kind::{As, Filled, Flag, Text};
 use domain::content::Object;
-use domain::fields::{MAX_IDENTIFIER, check_plain_json};
+use domain::fields::MAX_IDENTIFIER;
 use domain::topic::{TopicChannels, check_topic_identifier};
 use domain::{Channel, Timestamp, TopicId};
 use operations::topics;
@@ -15,7 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 use store::directory::topic::Topic;
 use utoipa::ToSchema;
-use web::body::Body;
+use web::body::{Body, read_members};
 use web::cursor;
 use web::failure::{Failure, valid_or_problems};
 use web::handling::Handling;
@@ -145,18 +144,14 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let new = NewTopic::open("", body, &mut problems).and_then(|mut new| {
-        let identifier = new.identifier(&mut problems);
-        let identifier =
-            identifier.and_then(|text| check_topic_identifier("identifier", text, &mut problems));
-        let name = new.name(&mut problems);
-        let open = new.is_open(&mut problems).unwrap_or(false);
-        new.fields.finish(handling.strict, &mut problems);
+    let new = read_members(body, handling.strict, |new: &mut NewTopic, problems| {
+        let identifier = new.identifier(problems);
+        let identifier = identifier.and_then(|text| check_topic_identifier("identifier", text, problems));
+        let name = new.name(problems);
+        let open = new.is_open(problems).unwrap_or(false);
         Some((identifier?, name?, open))
     });
-    let (identifier, name, open) = valid_or_problems(new, problems)?;
+    let (identifier, name, open) = new?;
     let creating = topics::create(&gateway.operations, &caller.backend, caller.app, &identifier, &name, open);
     Ok(HttpResponse::Ok().json(present(&creating.await?, None)))
 }
@@ -263,15 +258,9 @@ pub(crate) async fn delete(
 /// Reads the name and the flag `open`. A missing body has neither.
 fn read_values(body: Option<Value>, strict: bool) -> Result<(Option<String>, Option<bool>), Failure> {
     let body = body.filter(|body| !body.is_null()).unwrap_or_else(|| Value::Object(Object::new()));
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let values = TopicValues::open("", body, &mut problems).map(|mut values| {
-        let name = values.name(&mut problems);
-        let open = values.is_open(&mut problems);
-        values.fields.finish(strict, &mut problems);
-        (name, open)
-    });
-    valid_or_problems(values, problems)
+    read_members(body, strict, |values: &mut TopicValues, problems| {
+        Some((values.name(problems), values.is_open(problems)))
+    })
 }
 
 /// `subscription` is None if the call is not for a user.

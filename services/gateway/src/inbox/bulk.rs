@@ -3,14 +3,13 @@
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::body::kind::{As, Id, List, Text};
-use domain::body::{Body as _, json, named};
-use domain::fields::check_plain_json;
+use domain::body::{json, named};
 use domain::inbox::ItemChange;
 use domain::{ItemId, Problem};
 use operations::inbox::Change;
 use serde_json::Value;
-use web::body::Body;
-use web::failure::{Failure, valid_or_problems};
+use web::body::{Body, read_members};
+use web::failure::Failure;
 use web::handling::Handling;
 use web::status_body::StatusBody;
 
@@ -89,18 +88,13 @@ pub(crate) async fn change(
 
 /// Reads the members `ids` and `change`, and `until` of a snooze. A repeated id counts once.
 fn read(body: Value, handling: Handling) -> Result<(Vec<ItemId>, Change), Failure> {
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let read = BulkChange::open("", body, &mut problems).and_then(|mut body| {
-        body.fields.require("ids", &mut problems);
-        body.fields.require("change", &mut problems);
-        let ids = body.ids(&mut problems).and_then(|ids| read_ids(&ids, &mut problems));
-        let change = body.change(&mut problems);
-        let change = change.and_then(|name| read_change(&name, &mut body, &mut problems));
-        body.fields.finish(handling.strict, &mut problems);
-        ids.zip(change)
-    });
-    valid_or_problems(read, problems)
+    read_members(body, handling.strict, |body: &mut BulkChange, problems| {
+        body.fields.require("ids", problems);
+        body.fields.require("change", problems);
+        let ids = body.ids(problems).and_then(|ids| read_ids(&ids, problems));
+        let change = body.change(problems);
+        ids.zip(change.and_then(|name| read_change(&name, body, problems)))
+    })
 }
 
 fn read_ids(ids: &[Value], problems: &mut Vec<Problem>) -> Option<Vec<ItemId>> {

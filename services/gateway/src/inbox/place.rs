@@ -4,16 +4,15 @@ use std::time::Duration;
 
 use actix_web::HttpResponse;
 use actix_web::web::Data;
-use domain::body::Body as _;
 use domain::body::kind::Time;
-use domain::fields::{Fields, check_plain_json};
+use domain::fields::Fields;
 use domain::inbox::ItemChange;
 use domain::{Problem, Timestamp};
 use operations::inbox::Change;
 use serde_json::Value;
 use service_kit::clock;
-use web::body::Body;
-use web::failure::{Failure, valid_or_problems};
+use web::body::{Body, read_members};
+use web::failure::Failure;
 use web::handling::Handling;
 use web::path_id::PathId;
 use web::status_body::StatusBody;
@@ -123,14 +122,7 @@ pub(crate) async fn unsnooze(
 
 /// Reads the member `until` of a snooze.
 fn read_snooze(body: Value, handling: Handling) -> Result<Timestamp, Failure> {
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let until = Snooze::open("", body, &mut problems).and_then(|mut snooze| {
-        let until = snooze.until(&mut problems);
-        snooze.fields.finish(handling.strict, &mut problems);
-        until
-    });
-    valid_or_problems(until, problems)
+    read_members(body, handling.strict, |snooze: &mut Snooze, problems| snooze.until(problems))
 }
 
 domain::body! {

@@ -3,12 +3,10 @@
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::Problem;
-use domain::body::Body as _;
 use domain::body::kind::{FreeObject, Identifier as IdentifierKind};
-use domain::fields::check_plain_json;
 use store::sends::cancellation_key::KeyedSends;
-use web::body::Body;
-use web::failure::{Failure, valid_or_problems};
+use web::body::{Body, read_members};
+use web::failure::Failure;
 use web::handling::Handling;
 use web::path_id::PathId;
 
@@ -55,23 +53,18 @@ pub(crate) async fn cancel(
 ) -> Result<HttpResponse, Failure> {
     let body = body.json().await?;
     let identifier = id.workflow()?;
-    let mut problems = Vec::new();
-    check_plain_json("", &body, &mut problems);
-    let key =
-        WorkflowRuns::open("", body, &mut problems).and_then(|runs| read(runs, handling, &mut problems));
-    let key = valid_or_problems(key, problems)?;
+    let key = read_members(body, handling.strict, read)?;
     let sends = KeyedSends { app: caller.app, key: &key, template: Some(&identifier) };
     let cancelled = gateway.sends.cancel_keyed(&caller.backend, sends).await?;
     Ok(HttpResponse::Ok().json(KeyCancellationBody::from(cancelled)))
 }
 
-fn read(mut runs: WorkflowRuns, handling: Handling, problems: &mut Vec<Problem>) -> Option<String> {
+fn read(runs: &mut WorkflowRuns, problems: &mut Vec<Problem>) -> Option<String> {
     let key = runs.cancellation_key(problems);
     if runs.cancel_for(problems).is_some() {
         let message = "cancelFor is not supported: a send is cancelled for all its recipients; \
                        give sends to single recipients a cancellationKey each";
         problems.push(Problem::new("cancelFor", "not_allowed", message));
     }
-    runs.fields.finish(handling.strict, problems);
     key
 }

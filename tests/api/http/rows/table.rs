@@ -80,6 +80,7 @@ const CATEGORY: &[&str] = &[
     "id",
     "identifier",
     "name",
+    "order",
     "updatedAt",
 ];
 const TOPIC: &[&str] =
@@ -223,7 +224,7 @@ pub(super) const ROWS: &[Row] = &[
     },
     Row {
         calls: &["PUT /v3/categories/{new}", "PUT /v3/categories/orders"],
-        body: Some(|| json!({"name": "Łódź", "hideInInApp": true})),
+        body: Some(|| json!({"name": "Łódź", "hideInInApp": true, "order": 3})),
         has_fixed_members: true,
         members: CATEGORY,
         ..PLAIN
