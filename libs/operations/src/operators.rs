@@ -1,19 +1,21 @@
-//! Operators: who may sign in to the console, how they do so, and their sessions.
+//! Operators of the console: accounts, signing in, sessions.
 
 mod rate;
 
-use fairness::peer::Peer;
 use std::sync::Arc;
 use std::time::Duration;
 
 use credentials::password;
 use credentials::secrets::{random_token, sha256};
 use domain::{Action, Actor, AppId, Problem, Role};
+use fairness::peer::Peer;
 use secrecy::{ExposeSecret, SecretString};
 use store::Store;
 use store::control::operator::{CodePurpose, Operator};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use zxcvbn::{Score, zxcvbn};
 
 use crate::operators::rate::Tries;
 use crate::waiting::database;
@@ -31,6 +33,8 @@ pub const SESSION_IDLE: Duration = Duration::from_secs(12 * 3600);
 const NOTED_EACH: Duration = Duration::from_secs(60);
 /// Maximum number of passwords that are hashed at the same time. Each takes 19 MiB.
 const HASHED_AT_ONCE: usize = 2;
+/// Maximum time that a password waits to be hashed.
+const HASHED_WITHIN: Duration = Duration::from_secs(5);
 /// Maximum number of sign-ins per minute for an account, and from an address.
 const TRIES: (u32, u32) = (5, 20);
 /// Minimum and maximum number of characters of a password.
@@ -92,7 +96,7 @@ impl SignIns {
         put_code(&self.store, None, false, None).await.map(Some)
     }
 
-    /// Returns what a code is for, or None if it is not valid.
+    /// Returns the purpose of a code, or None if it is not valid.
     pub async fn purpose(&self, code: &str) -> Result<Option<CodePurpose>, OperationError> {
         database(self.store.control().operator_code(&sha256(code.as_bytes()))).await
     }
@@ -112,7 +116,8 @@ impl SignIns {
         let owner = owner.filter(|email| is_email(email)).ok_or_else(bad_email)?;
         let hash = match new_password {
             Some(password) => {
-                check_password(password.expose_secret(), owner)?;
+                let (checked, email) = (password.clone(), owner.to_owned());
+                self.blocking(move || check_password(checked.expose_secret(), &email)).await??;
                 Some(self.hash(password.clone()).await?)
             }
             None if purpose.signs_in => None,
@@ -161,7 +166,7 @@ impl SignIns {
         Ok(database(session).await?.map(SignedIn::from))
     }
 
-    /// Returns the operator whom a trusted proxy names by email, or None if the operator does not exist or is disabled.
+    /// Returns the operator with the email that a trusted proxy sent, or None if the operator does not exist or is disabled.
     pub async fn of_proxy(&self, email: &str) -> Result<Option<SignedIn>, OperationError> {
         let found = database(self.store.control().find_operator(&normal(email))).await?;
         Ok(found.filter(|operator| !operator.disabled).map(SignedIn::from))
@@ -184,7 +189,8 @@ impl SignIns {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, OperationError> {
-        let _slot = self.hashing.acquire().await.map_err(OperationError::defect)?;
+        let slot = timeout(HASHED_WITHIN, self.hashing.acquire()).await;
+        let _slot = slot.map_err(|_| OperationError::crowded())?.map_err(OperationError::defect)?;
         spawn_blocking(work).await.map_err(OperationError::defect)
     }
 }
@@ -303,7 +309,7 @@ fn check_password(password: &str, email: &str) -> Result<(), SignInError> {
     } else if email.split('@').any(|part| part.len() > 2 && lower.contains(part)) {
         let message = "The password must not contain a part of the email address.";
         Problem::new("password", "password_contains_email", message)
-    } else if is_simple(&lower) {
+    } else if is_easy(password, email) {
         let message = "The password is easy to guess: use a few unrelated words.";
         Problem::new("password", "common_password", message)
     } else {
@@ -312,28 +318,10 @@ fn check_password(password: &str, email: &str) -> Result<(), SignInError> {
     Err(SignInError::Invalid(vec![problem]))
 }
 
-/// Returns true for passwords that consist of few characters, or of a row of the keyboard, the alphabet or digits. Common passwords of at
-/// least 12 characters are mostly of this kind, or repeat a common word.
-fn is_simple(password: &str) -> bool {
-    const ROWS: [&str; 5] =
-        ["abcdefghijklmnopqrstuvwxyz", "01234567890123456789", "qwertyuiop", "asdfghjkl", "zxcvbnm"];
-    const WORDS: [&str; 10] = [
-        "password", "passwort", "tidings", "letmein", "welcome", "admin", "iloveyou", "monkey", "dragon",
-        "secret",
-    ];
-    let letters: Vec<char> = password.chars().collect();
-    let distinct = letters.iter().collect::<std::collections::BTreeSet<_>>().len();
-    let steps = letters.windows(2).filter(|pair| {
-        let pair: String = pair.iter().collect();
-        ROWS.iter().any(|row| row.contains(&pair))
-    });
-    let mut rest = password.to_owned();
-    for word in WORDS {
-        rest = rest.replace(word, "");
-    }
-    distinct < 6
-        || steps.count() * 3 >= letters.len() * 2
-        || rest.chars().filter(|c| c.is_alphabetic()).count() < 3
+/// Returns true for common passwords, also in variants, and for those that consist of names, dates, sequences or rows of keys.
+fn is_easy(password: &str, email: &str) -> bool {
+    let parts: Vec<&str> = email.split(['@', '.']).chain(["tidings"]).collect();
+    zxcvbn(password, &parts).score() < Score::Three
 }
 
 #[cfg(test)]
@@ -346,6 +334,11 @@ mod tests {
             "short",
             "passwordpassword",
             "password1234",
+            "p@ssw0rd2026!",
+            "1q2w3e4r5t6y",
+            "monkey-dragon",
+            "Manchester1987",
+            "tidings-tidings",
             "qwertyuiop12",
             "123456789012",
             "aaaaaaaaaaaa",

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::dev::Extensions;
+use actix_web::rt::net::TcpStream;
 use moka::future::Cache;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use service_kit::Network;
@@ -16,7 +17,7 @@ use crate::idle::Watch;
 use crate::inlet::Inlet;
 use fairness::peer::Peer;
 use fairness::principal::{Principal, Proof};
-use fairness::quota::{FOR_PEERS, Quota};
+use fairness::quota::{FOR_PEERS, FOR_STRANGERS, Quota};
 
 /// Time for which a peer counts as known after it sent an app's API secret. Half of the connections are reserved for known
 /// peers.
@@ -103,6 +104,36 @@ impl Connections {
     /// another request.
     pub fn are_scarce(&self) -> bool {
         self.room.is_busy()
+    }
+}
+
+/// Connections of a server that knows no callers with a secret. Each peer may open only a share of them.
+#[derive(Clone)]
+pub struct SharedByPeers {
+    room: Quota,
+    trusted: Vec<Network>,
+}
+
+impl SharedByPeers {
+    /// `trusted` are proxies, which open connections for all peers.
+    #[must_use]
+    pub fn new(most: usize, trusted: &[Network]) -> SharedByPeers {
+        SharedByPeers { room: Quota::new(most, FOR_STRANGERS), trusted: trusted.to_vec() }
+    }
+
+    /// Counts a connection against the share of its peer until it is closed. If the share is used up, closes it immediately.
+    pub fn admit(&self, stream: &TcpStream, connection: &mut Extensions) {
+        let socket = SockRef::from(stream);
+        // If the timeout cannot be set, a stalled connection lasts longer, but still counts against the share of its peer.
+        drop(socket.set_tcp_user_timeout(Some(STALLED_FOR)));
+        let Ok(address) = stream.peer_addr() else { return };
+        let is_proxy = self.trusted.iter().any(|network| network.contains(address.ip()));
+        let principal =
+            if is_proxy { Principal::proxy() } else { Principal::stranger(Peer::of(address.ip())) };
+        match self.room.take(&principal, 1) {
+            Ok(place) => drop(connection.insert(place)),
+            Err(_) => drop(socket.shutdown(std::net::Shutdown::Both)),
+        }
     }
 }
 

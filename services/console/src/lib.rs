@@ -16,11 +16,13 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use actix_web::web::{Bytes, Data, PayloadConfig, to};
-use actix_web::{App, HttpRequest, HttpServer};
+use actix_web::web::{Data, Payload, to};
+use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
 use anyhow::Context as _;
 use service_kit::{Config, Context};
 use tokio::net::TcpSocket;
+use tokio::time::timeout;
+use web::connections::SharedByPeers;
 
 pub use console::welcome_link;
 pub use route::ROUTES;
@@ -33,6 +35,8 @@ const WORKERS: usize = 2;
 const HEAD_WITHIN: Duration = Duration::from_secs(5);
 const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const FINISHED_WITHIN_SECONDS: u64 = 10;
+/// Time limit for receiving a form.
+const FORM_WITHIN: Duration = Duration::from_secs(10);
 /// Size in bytes. The largest form has an email, a password and a code.
 const MAX_FORM: usize = 8 * 1024;
 
@@ -59,13 +63,14 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
     let console = Data::new(Console::new(&context)?);
+    let connections = SharedByPeers::new(CONNECTIONS, &context.config.console.proxy_from);
     let server = HttpServer::new({
         let console = console.clone();
-        move || {
-            App::new()
-                .app_data(console.clone())
-                .app_data(PayloadConfig::new(MAX_FORM))
-                .default_service(to(handle))
+        move || App::new().app_data(console.clone()).default_service(to(handle))
+    })
+    .on_connect(move |stream, connection| {
+        if let Some(stream) = stream.downcast_ref() {
+            connections.admit(stream, connection);
         }
     })
     .workers(WORKERS)
@@ -88,8 +93,15 @@ async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
     Ok(served?)
 }
 
-async fn handle(request: HttpRequest, body: Bytes, console: Data<Console>) -> actix_web::HttpResponse {
-    console.answer(&request, &body).await
+async fn handle(request: HttpRequest, payload: Payload, console: Data<Console>) -> HttpResponse {
+    match timeout(FORM_WITHIN, payload.to_bytes_limited(MAX_FORM)).await {
+        Ok(Ok(Ok(form))) => console.answer(&request, &form).await,
+        Ok(Ok(Err(_))) => HttpResponse::BadRequest().body("The form did not arrive whole.\n"),
+        Ok(Err(_)) => {
+            HttpResponse::PayloadTooLarge().body(format!("The form has more than {MAX_FORM} bytes.\n"))
+        }
+        Err(_) => HttpResponse::RequestTimeout().body("The form did not arrive in time.\n"),
+    }
 }
 
 /// Returns the URL of the console, as operators reach it, without a trailing slash.

@@ -52,7 +52,7 @@ impl Search {
     pub(crate) fn read(pairs: &Pairs, qualifiers: &'static [&'static str]) -> Search {
         let mut search = Search::default();
         let text = pairs.text("q").unwrap_or_default();
-        let text = text.get(..LONGEST).unwrap_or(text);
+        let text = text.get(..text.floor_char_boundary(LONGEST)).unwrap_or_default();
         for word in text.split_whitespace() {
             match word.split_once(':') {
                 Some((name, value)) if !value.is_empty() => search.add(name, value, qualifiers),

@@ -4,7 +4,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const WINDOW: Duration = Duration::from_secs(60);
-/// Maximum number of keys that are counted at the same time. Further keys are refused.
+/// Maximum number of keys that are counted at the same time. For a further key, the one with the fewest tries is forgotten, so that
+/// strangers cannot lock others out with many keys, and a key that was tried often stays refused.
 const MOST_KEYS: usize = 10_000;
 
 /// Counts tries per key and minute.
@@ -38,11 +39,14 @@ impl<K: Clone + Eq + Hash> Tries<K> {
         if counted.len() >= MOST_KEYS {
             counted.retain(|_, known| is_current(known));
         }
-        let has_room = counted.len() < MOST_KEYS;
-        if has_room {
-            counted.insert(key.clone(), Counted { since: now, tries: 1 });
+        if counted.len() >= MOST_KEYS {
+            let least = counted.iter().min_by_key(|(_, known)| (known.tries, known.since));
+            if let Some(least) = least.map(|(least, _)| least.clone()) {
+                counted.remove(&least);
+            }
         }
-        has_room
+        counted.insert(key.clone(), Counted { since: now, tries: 1 });
+        true
     }
 }
 
@@ -61,13 +65,16 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_keys_is_bounded() {
+    fn a_key_that_was_tried_often_is_kept_when_too_many_keys_are_counted() {
         let tries = Tries::new(2);
         let began = Instant::now();
-        for key in 0..MOST_KEYS {
-            assert!(tries.admit_at(&key, began));
+        for _ in 0..3 {
+            tries.admit_at(&0, began);
         }
-        assert!(!tries.admit_at(&MOST_KEYS, began));
-        assert!(tries.admit_at(&MOST_KEYS, began + WINDOW), "the keys of the last minute make room");
+        for key in 1..=MOST_KEYS {
+            assert!(tries.admit_at(&key, began), "{key} is a new key");
+        }
+        assert!(!tries.admit_at(&0, began), "its tries are still counted");
+        assert_eq!(tries.counted.lock().unwrap().len(), MOST_KEYS);
     }
 }

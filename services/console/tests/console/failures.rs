@@ -1,5 +1,10 @@
+use std::time::Duration;
+
 use domain::Role;
 use reqwest::StatusCode;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use crate::fixture::TestConsole;
 
@@ -70,4 +75,47 @@ async fn unknown_addresses_get_a_designed_page_and_every_answer_has_the_policy()
     }
     let [nothing, app] = [console.get("/nothing", &admin).await, console.get("/apps/none", &admin).await];
     assert_eq!((nothing.status(), app.status()), (StatusCode::NOT_FOUND, StatusCode::NOT_FOUND));
+}
+
+/// Opens a connection and sends the head of a form without its body.
+async fn half_a_form(console: &TestConsole) -> TcpStream {
+    let address = console.base.strip_prefix("http://").unwrap();
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let head = "POST /sign-in HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: same-origin\r\ncontent-length: 100\r\n\r\nemail=";
+    stream.write_all(head.as_bytes()).await.unwrap();
+    stream
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_that_does_not_arrive_is_refused_in_time() {
+    let console = TestConsole::start(|_| {}).await;
+    let mut stream = half_a_form(&console).await;
+    let mut answer = vec![0; 64];
+    let length = timeout(Duration::from_secs(60), stream.read(&mut answer)).await.unwrap().unwrap();
+    assert!(answer[..length].starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_peer_cannot_use_up_the_connections() {
+    let console = TestConsole::start(|_| {}).await;
+    let mut slow = Vec::new();
+    for _ in 0..300 {
+        slow.push(half_a_form(&console).await);
+    }
+    // Half of the connections are left for others, who come from another address.
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+    let address = console.base.strip_prefix("http://").unwrap().parse().unwrap();
+    let mut other = socket.connect(address).await.unwrap();
+    other.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    timeout(Duration::from_secs(60), other.read_to_string(&mut answer)).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let mut refused = 0;
+    for stream in &mut slow {
+        let mut byte = [0];
+        let read = timeout(Duration::from_secs(60), stream.read(&mut byte)).await.unwrap();
+        refused += usize::from(!matches!(read, Ok(1)));
+    }
+    assert!(refused >= 44, "{refused} of 300 connections were refused");
 }
