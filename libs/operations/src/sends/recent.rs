@@ -1,8 +1,9 @@
 //! The latest sends of an app.
 
 use domain::{AppId, DeliveryId, SendId, Timestamp};
+use store::sends::list::{ListedSend, SendRange, SendsOf};
 use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
-use store::sends::recent::{RecentSend, SendOutcome};
+use store::sends::recent::SendOutcome;
 use store::sends::status::RequestSummary;
 use uuid::Uuid;
 
@@ -17,7 +18,7 @@ pub const MOST_COUNTED: i64 = 1_000;
 /// Sends of a search, latest first.
 #[derive(Debug, Default)]
 pub struct SendPage {
-    pub sends: Vec<(RecentSend, SendOutcome)>,
+    pub sends: Vec<(ListedSend, SendOutcome)>,
     /// Send after which the search continues; None at the end.
     pub next: Option<SendId>,
 }
@@ -29,24 +30,24 @@ pub async fn page(
     app: AppId,
     (before, since): (Option<SendId>, Option<Timestamp>),
     limit: usize,
-    is_wanted: impl Fn(&RecentSend) -> bool,
+    is_wanted: impl Fn(&ListedSend) -> bool,
 ) -> Result<SendPage, OperationError> {
     caller.may(Permission::View, app)?;
     let sends = operations.store.sends();
-    let searched = i64::try_from(SEARCHED).unwrap_or(i64::MAX);
-    let read = database(sends.recent_sends(app, before, since, searched)).await?;
-    let last = read.last().map(|send| send.id).filter(|_| read.len() == SEARCHED);
+    let range = SendRange { before, since, limit: i64::try_from(SEARCHED).unwrap_or(i64::MAX) };
+    let read = database(sends.list_sends(app, SendsOf::All, range)).await?;
+    let last = read.last().map(|send| send.send_id).filter(|_| read.len() == SEARCHED);
     let mut found: Vec<_> = read.into_iter().filter(is_wanted).take(limit + 1).collect();
     let next = if found.len() > limit {
         found.truncate(limit);
-        found.last().map(|send| send.id)
+        found.last().map(|send| send.send_id)
     } else {
         last
     };
-    let ids: Vec<_> = found.iter().map(|send| send.id).collect();
+    let ids: Vec<_> = found.iter().map(|send| send.send_id).collect();
     let mut outcomes = database(sends.send_outcomes(app, &ids, MOST_COUNTED)).await?;
     let with_outcome = found.into_iter().map(|send| {
-        let outcome = outcomes.remove(&send.id).unwrap_or_default();
+        let outcome = outcomes.remove(&send.send_id).unwrap_or_default();
         (send, outcome)
     });
     Ok(SendPage { sends: with_outcome.collect(), next })
@@ -61,14 +62,15 @@ pub async fn find(
     caller: &Caller,
     app: AppId,
     send: SendId,
-) -> Result<(RequestSummary, Option<RecentSend>), OperationError> {
+) -> Result<(RequestSummary, Option<ListedSend>), OperationError> {
     caller.may(Permission::View, app)?;
     let sends = operations.store.sends();
     let summary = database(sends.find_request(app, send)).await?;
     let summary = summary.ok_or(OperationError::NotFound(Object::Request))?;
     let next = SendId(Uuid::from_u128(send.0.as_u128().saturating_add(1)));
-    let described = database(sends.recent_sends(app, Some(next), None, 1)).await?;
-    Ok((summary, described.into_iter().find(|described| described.id == send)))
+    let range = SendRange { before: Some(next), since: None, limit: 1 };
+    let described = database(sends.list_sends(app, SendsOf::All, range)).await?;
+    Ok((summary, described.into_iter().find(|described| described.send_id == send)))
 }
 
 /// Lists at most `limit` (recipient, channel) pairs of a send, and returns the position of the last one if further ones follow.

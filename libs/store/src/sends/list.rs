@@ -19,10 +19,13 @@ pub struct ListedSend {
     /// None if the send is not scheduled.
     pub send_at: Option<Timestamp>,
     pub title: Option<String>,
+    /// Identifier of the category; None if it was deleted.
     pub category: Option<String>,
-    /// Template and version.
+    /// Identifier and version of the template.
     pub template: Option<(String, i32)>,
     pub recipients: i32,
+    /// True if further subscribers may follow, so that `recipients` grows.
+    pub expanding: bool,
     pub cancelled: bool,
     /// Position of the recipient whose sends are listed.
     pub recipient_index: Option<i32>,
@@ -62,6 +65,7 @@ struct ListedRow {
     template: Option<String>,
     template_version: Option<i32>,
     recipients: i32,
+    expanding: bool,
     cancelled: bool,
     recipient_index: Option<i32>,
 }
@@ -76,6 +80,7 @@ impl From<ListedRow> for ListedSend {
             category: row.category,
             template: row.template.zip(row.template_version),
             recipients: row.recipients,
+            expanding: row.expanding,
             cancelled: row.cancelled,
             recipient_index: row.recipient_index,
         }
@@ -107,7 +112,7 @@ impl Sends<'_> {
     ) -> Result<Vec<ListedRow>, Error> {
         let rows = sqlx::query_as!(
             ListedRow,
-            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.template_version,
+            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.expanding, r.template_version,
                  r.cancelled_at IS NOT NULL AS "cancelled!", NULL::int AS recipient_index,
                  (SELECT identifier FROM category c WHERE (c.app_id, c.id) = (r.app_id, r.category_id)) AS category,
                  (SELECT identifier FROM template t WHERE (t.app_id, t.id) = (r.app_id, r.template_id)) AS template
@@ -133,7 +138,7 @@ impl Sends<'_> {
     ) -> Result<Vec<ListedRow>, Error> {
         let rows = sqlx::query_as!(
             ListedRow,
-            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.template_version,
+            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.expanding, r.template_version,
                  r.cancelled_at IS NOT NULL AS "cancelled!", p.recipient_index AS "recipient_index?",
                  (SELECT identifier FROM category c WHERE (c.app_id, c.id) = (r.app_id, r.category_id)) AS category,
                  (SELECT identifier FROM template t WHERE (t.app_id, t.id) = (r.app_id, r.template_id)) AS template
@@ -161,7 +166,7 @@ impl Sends<'_> {
     ) -> Result<Vec<ListedRow>, Error> {
         let rows = sqlx::query_as!(
             ListedRow,
-            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.template_version,
+            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, r.recipients, r.expanding, r.template_version,
                  r.cancelled_at IS NOT NULL AS "cancelled!", p.recipient_index AS "recipient_index?",
                  (SELECT identifier FROM category c WHERE (c.app_id, c.id) = (r.app_id, r.category_id)) AS category,
                  (SELECT identifier FROM template t WHERE (t.app_id, t.id) = (r.app_id, r.template_id)) AS template

@@ -1,4 +1,4 @@
-//! The latest sends of an app, for people who look for one.
+//! Outcomes of the latest sends of an app.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,25 +9,7 @@ use super::status::parse;
 use crate::database::instant::instant;
 use crate::{Error, Sends};
 
-/// A send in a list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RecentSend {
-    pub id: SendId,
-    pub accepted_at: Timestamp,
-    /// None if the send is not scheduled.
-    pub send_at: Option<Timestamp>,
-    pub title: Option<String>,
-    /// Identifier of the category; None if it was deleted.
-    pub category: Option<String>,
-    /// Identifier and version of the template.
-    pub template: Option<(String, i32)>,
-    pub recipients: i32,
-    /// True if further subscribers may follow, so that `recipients` grows.
-    pub expanding: bool,
-    pub cancelled: bool,
-}
-
-/// What became of a send, counted up to a maximum.
+/// Outcome of a send, counted up to a maximum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SendOutcome {
     /// Number of recipients whose plan includes the inbox.
@@ -37,46 +19,7 @@ pub struct SendOutcome {
 }
 
 impl Sends<'_> {
-    /// Lists sends that were accepted before the send `before` and not before `since`, latest first.
-    pub async fn recent_sends(
-        self,
-        app: AppId,
-        before: Option<SendId>,
-        since: Option<Timestamp>,
-        limit: i64,
-    ) -> Result<Vec<RecentSend>, Error> {
-        let rows = sqlx::query!(
-            r#"SELECT r.send_id, r.accepted_at, r.send_at, r.title, c.identifier AS "category?",
-                    t.identifier AS "template?", r.template_version, r.recipients, r.expanding,
-                    r.cancelled_at IS NOT NULL AS "cancelled!"
-             FROM request r
-             LEFT JOIN category c ON (c.app_id, c.id) = (r.app_id, r.category_id)
-             LEFT JOIN template t ON (t.app_id, t.id) = (r.app_id, r.template_id)
-             WHERE r.app_id = $1 AND r.send_id < $2 AND r.send_id >= coalesce(send_id_at($3), $4)
-             ORDER BY r.send_id DESC LIMIT $5"#,
-            app.0,
-            before.map_or(Uuid::max(), |before| before.0),
-            since.map(instant),
-            Uuid::nil(),
-            limit
-        )
-        .fetch_all(&self.0.pool)
-        .await?;
-        let sends = rows.into_iter().map(|row| RecentSend {
-            id: SendId(row.send_id),
-            accepted_at: row.accepted_at.into(),
-            send_at: row.send_at.map(Into::into),
-            title: row.title,
-            category: row.category,
-            template: row.template.zip(row.template_version),
-            recipients: row.recipients,
-            expanding: row.expanding,
-            cancelled: row.cancelled,
-        });
-        Ok(sends.collect())
-    }
-
-    /// Counts what became of each of the sends, up to `most` deliveries and `most` recipients of each.
+    /// Counts the outcome of each of the sends, up to `most` deliveries and `most` recipients of each.
     pub async fn send_outcomes(
         self,
         app: AppId,

@@ -6,8 +6,9 @@ use domain::target::masked;
 use domain::{Channel, SendId, Status};
 use operations::sends::recent;
 use service_kit::clock;
+use store::sends::list::ListedSend;
 use store::sends::pairs::{PairFilter, PairPosition, PairStatus};
-use store::sends::recent::{RecentSend, SendOutcome};
+use store::sends::recent::SendOutcome;
 use store::sends::status::RequestSummary;
 use uuid::Uuid;
 
@@ -32,7 +33,7 @@ enum State {
 }
 
 struct SendRow {
-    send: RecentSend,
+    send: ListedSend,
     path: String,
     outcome: Vec<Share>,
 }
@@ -62,9 +63,9 @@ pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answ
         (search.value("category").map(str::to_owned), search.value("template").map(str::to_owned));
     let words: Vec<String> = search.words.iter().map(|word| word.to_lowercase()).collect();
     let now = clock::now();
-    let is_wanted = |send: &RecentSend| {
+    let is_wanted = |send: &ListedSend| {
         let title = send.title.as_deref().unwrap_or_default().to_lowercase();
-        words.iter().all(|word| title.contains(word) || send.id.to_string().starts_with(word))
+        words.iter().all(|word| title.contains(word) || send.send_id.to_string().starts_with(word))
             && category.as_deref().is_none_or(|wanted| send.category.as_deref() == Some(wanted))
             && template
                 .as_deref()
@@ -83,8 +84,8 @@ pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answ
     let next = read.as_ref().ok().and_then(|page| page.next);
     let next = next.map(|next| visit.path(&format!("/sends?q={}&before={next}", encoded(&search.written()))));
     let rows = read.map(|page| {
-        let row = |(send, outcome): (RecentSend, SendOutcome)| SendRow {
-            path: visit.send_path(&send.id),
+        let row = |(send, outcome): (ListedSend, SendOutcome)| SendRow {
+            path: visit.send_path(&send.send_id),
             outcome: shares(&outcome),
             send,
         };
@@ -159,7 +160,7 @@ struct SendPage {
     id: SendId,
     curl: Option<String>,
     summary: RequestSummary,
-    send: Option<RecentSend>,
+    send: Option<ListedSend>,
     plan: Vec<(Channel, Vec<Cell>)>,
     search: Search,
     rows: Part<Vec<PairRow>>,
