@@ -53,7 +53,6 @@ fn parse(stored: &str) -> Option<([u32; 3], Vec<u8>, Vec<u8>)> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "this is how a test fails")]
 mod tests {
     use super::*;
 

@@ -52,7 +52,7 @@ pub struct OwnUser {
     pub app: AppId,
     /// The user's identifier. The user may not exist yet.
     pub identifier: String,
-    /// What the caller proved.
+    /// Caller, as far as it proved who it is.
     pub author: Author,
 }
 

@@ -1,4 +1,4 @@
-//! What every request is counted against: rate limits, memory, waiting time and connections. Also the app that its API key names.
+//! Limits that count every request: rate, memory, waiting time and connections. Also the app that its API key names.
 
 use std::cell::Ref;
 use std::num::NonZeroU32;

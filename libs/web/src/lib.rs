@@ -1,5 +1,4 @@
-//! How a server over HTTP reads requests, divides its capacity among their callers, and builds answers. It knows neither routes nor
-//! what they do.
+//! Parts of an HTTP server that know no routes: reading requests, sharing capacity among callers, building answers.
 #![cfg_attr(not(test), warn(clippy::string_slice))]
 
 pub mod accept;

@@ -1,4 +1,4 @@
-//! Who asks: the session in the cookie, or the operator whom a trusted proxy names.
+//! Operator of a request: by the session in its cookie, or by the header of a trusted proxy.
 
 use std::net::IpAddr;
 
@@ -84,7 +84,6 @@ pub(crate) fn check_site(request: &HttpRequest, public_origin: Option<&str>) -> 
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use actix_web::test::TestRequest;
 

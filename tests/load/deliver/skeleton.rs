@@ -10,7 +10,7 @@ use crate::installation::Installation;
 /// Maximum number of rows of one statement, as in the workers.
 const BATCH: usize = 256;
 
-/// Where a bare client reports each message that its provider has accepted. A client that keeps no record ignores the reports.
+/// Recipient of a bare client's reports: one for each message that its provider has accepted. A client that keeps no record ignores them.
 #[derive(Clone, Default)]
 pub(super) struct Reports(Option<mpsc::Sender<i64>>);
 

@@ -11,7 +11,7 @@ use crate::{Channel, DeliveryId, DeliveryIds, EmailAddress, Reason, SendId, User
 #[derive(Clone, Debug)]
 pub struct SendFacts<'a> {
     pub send_id: SendId,
-    /// How the ids of the send's deliveries are derived.
+    /// Derivation of the ids of the send's deliveries.
     pub ids: DeliveryIds,
     /// The only channels to use, if the send selects channels.
     pub selected: Option<&'a [Channel]>,

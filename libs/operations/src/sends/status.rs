@@ -1,4 +1,4 @@
-//! What became of a send.
+//! Status of a send, and cancelling it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What callers send.
+//! Sends as callers submit them.
 
 use std::num::NonZeroU32;
 

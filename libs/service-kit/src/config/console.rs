@@ -60,7 +60,6 @@ fn base_path(text: &str) -> Option<String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::base_path;
 

@@ -21,7 +21,7 @@ pub struct Operator {
     pub grants: Vec<(Option<AppId>, Role)>,
 }
 
-/// What a one-time code is for.
+/// Purpose of a one-time code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodePurpose {
     /// Operator whom the code signs in; None if it creates the first operator.

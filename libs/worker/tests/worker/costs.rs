@@ -1,4 +1,4 @@
-//! What a delivery costs the database and the log, in counts that do not depend on the speed of the machine.
+//! Costs of a delivery in the database and the log, as counts that do not depend on the speed of the machine.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ struct WaitingRow {
     group: WaitingDeliveries,
     number: String,
     sentence: String,
-    /// What an operator can do, and the command that helps.
+    /// Advice for the operator, and the command that helps.
     fix: Option<(String, Option<&'static str>)>,
     /// Acceptance and path of one of the earliest sends.
     earliest: Option<(Timestamp, String)>,

@@ -1,4 +1,4 @@
-//! How a new connection reaches the feed of its user.
+//! Way of a new connection to the feed of its user.
 
 use std::sync::Arc;
 

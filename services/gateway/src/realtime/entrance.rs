@@ -1,4 +1,4 @@
-//! Who may open a live connection, and how many.
+//! Limits on opening live connections.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

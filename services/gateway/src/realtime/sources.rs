@@ -1,4 +1,4 @@
-//! What the feeds of a gateway read and share.
+//! Sources that the feeds of a gateway read and share.
 
 use std::sync::Arc;
 
