@@ -1,4 +1,4 @@
-//! `tidings explain`, `tidings sends`, `tidings waiting` and `tidings refused`.
+//! `tidings explain`, `tidings sends`, `tidings waiting`, `tidings refused` and `tidings processes`.
 
 use serde_json::json;
 use sqlx::PgPool;
@@ -207,4 +207,20 @@ async fn lists_say_how_far_they_searched_and_how_to_continue() {
     assert!(more["data"][0]["requestId"].is_string() && more["data"][0]["requestId"] != *first, "{more}");
     let last = installation.run(&["sends", "shop", "--category", "orders", "--json"]).json();
     assert_eq!((&last["data"], &last["next"]), (&json!([]), &json!(earliest)));
+}
+
+#[tokio::test]
+async fn processes_names_the_services_that_do_not_answer() {
+    let installation = Installation::create().await;
+    let listed = installation.run(&["processes"]);
+    assert_eq!(listed.code, 1, "{}", listed.errors);
+    assert!(
+        listed.output.starts_with("SERVICES    MACHINE    VERSION  RUNNING SINCE\ndispatcher  NO ANSWER"),
+        "{}",
+        listed.output
+    );
+    let listed = installation.run(&["processes", "--json"]);
+    assert_eq!(listed.code, 1, "{}", listed.errors);
+    assert_eq!(listed.json()["missing"], json!(["dispatcher", "gateway", "inbox"]));
+    assert_eq!(listed.json()["processes"], json!([]));
 }

@@ -1,4 +1,4 @@
-//! What operators, backends and users can do with an installation. Commands, the API and the console call these functions.
+//! Use cases of operators, backends and users. Commands, the API and the console call these functions.
 //!
 //! A use case is a function `name(operations, caller, input) -> Result<output, OperationError>`. It first checks with
 //! [`Caller::may`] that the caller has the permission, then validates the input, and changes the data together with the row in
@@ -14,6 +14,7 @@ pub mod devices;
 pub mod error;
 pub mod explain;
 pub mod inbox;
+pub mod installation;
 mod operations;
 pub mod operators;
 pub mod overview;

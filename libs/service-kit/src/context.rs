@@ -10,8 +10,11 @@ use store::Store;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::connections::{self, CONNECTED_WITHIN, RETRY_INTERVAL};
+use crate::presence::{self, Presence};
 use crate::shutdown::STOPPED_WITHIN;
-use crate::{Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics};
+use crate::{
+    Build, Config, Readiness, ShutdownError, Tasks, clock, install_crypto_provider, installation, metrics,
+};
 
 /// All clones share the connections, keys and tasks, so several services can run in one process.
 #[derive(Clone)]
@@ -24,6 +27,7 @@ pub struct Context {
     pub tasks: Tasks,
     pub partitions: u32,
     pub readiness: Readiness,
+    pub presence: Presence,
 }
 
 impl Context {
@@ -53,7 +57,8 @@ impl Context {
         let links = Links::new(store.clone(), master_key.clone(), clock::now);
         let tasks = Tasks::new();
         let readiness = Readiness::new(store.clone(), log.clone(), tasks.clone());
-        Ok(Context { config: Arc::new(config), store, log, master_key, links, tasks, partitions, readiness })
+        let (config, presence) = (Arc::new(config), Presence::new());
+        Ok(Context { config, store, log, master_key, links, tasks, partitions, readiness, presence })
     }
 
     /// Retries every second while the log is unavailable. Fails if the consumer exists with other settings, or the process stops.
@@ -101,12 +106,18 @@ impl Context {
         self.tasks.spawn(name, task);
     }
 
+    /// Answers roll calls with a report about this process and the services that [`serve`](Self::serve) starts.
+    pub fn report_presence(&self, build: Build) {
+        self.spawn("presence", presence::answer(self.clone(), build));
+    }
+
     /// If the service ends before the process is stopped, the process stops with exit code 1.
     pub fn serve<F, Fut>(&self, name: &'static str, run: F)
     where
         F: FnOnce(Context) -> Fut,
         Fut: Future<Output = anyhow::Result<()>> + Send + 'static,
     {
+        self.presence.add(name);
         let tasks = self.tasks.clone();
         let service = run(self.clone());
         self.spawn(name, async move {

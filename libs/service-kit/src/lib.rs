@@ -17,6 +17,7 @@ pub mod line_rate;
 pub mod log_filter;
 pub mod metrics;
 mod panics;
+pub mod presence;
 mod redact;
 pub mod server;
 mod server_url;

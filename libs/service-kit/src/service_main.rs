@@ -76,6 +76,7 @@ where
     let service = run(context.clone());
     server::start(&context).await?;
     context.serve(name, |_| service);
+    context.report_presence(build);
     context.finish().await?;
     context.store.close().await;
     Ok(())

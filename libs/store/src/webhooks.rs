@@ -88,6 +88,14 @@ impl Webhooks<'_> {
     }
 
     /// Oldest first.
+    /// Returns true if an app has an enabled endpoint.
+    pub async fn has_endpoints(self) -> Result<bool, Error> {
+        let exists = sqlx::query_scalar!(
+            r#"SELECT EXISTS (SELECT FROM webhook_endpoint WHERE disabled_at IS NULL) AS "exists!""#
+        );
+        Ok(exists.fetch_one(&self.0.pool).await?)
+    }
+
     pub async fn endpoints(self, app: AppId) -> Result<Vec<Endpoint>, Error> {
         let rows = sqlx::query!(
             r#"SELECT e.id, e.url, e.events, e.since, e.failing_since, e.disabled_at, e.disabled_reason, (

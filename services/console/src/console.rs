@@ -4,6 +4,7 @@ use actix_web::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
 use anyhow::Context as _;
+use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
 use operations::{MasterKeySource, Operations, apps};
@@ -13,7 +14,7 @@ use store::control::app::App;
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
 use crate::files::Files;
 use crate::pages::shell::{Api, Visit};
-use crate::pages::{explain, find, overview, parked, people, refused, sends, sign_in, waiting};
+use crate::pages::{explain, find, installation, overview, parked, people, refused, sends, sign_in, waiting};
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
 use crate::session;
@@ -29,11 +30,12 @@ const HEADERS: [(HeaderName, &str); 4] = [
 const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
      console.public_url to the address in your browser.";
 
-/// What all requests share.
+/// State that all requests share.
 pub(crate) struct Console {
     pub(crate) operations: Operations,
     pub(crate) sign_ins: SignIns,
     pub(crate) overviews: Overviews,
+    pub(crate) installations: Installations,
     pub(crate) files: Files,
     /// Path before all paths of the console, without a trailing slash.
     pub(crate) base: String,
@@ -48,8 +50,10 @@ impl Console {
         let master_key = MasterKeySource::Loaded(context.master_key.clone());
         let allow_private = context.config.outbound.allow_private;
         let settings = &context.config.console;
+        let operations = Operations::new(context.store.clone(), master_key, allow_private);
         Ok(Console {
-            operations: Operations::new(context.store.clone(), master_key, allow_private),
+            installations: Installations::new(operations.clone(), context.log.clone()),
+            operations,
             sign_ins: SignIns::new(context.store.clone())?,
             overviews: Overviews::new(context.store.clone()),
             files: Files::new()?,
@@ -120,6 +124,7 @@ impl Console {
             }
             ("GET", []) => self.home(request).await,
             ("GET", ["apps"]) => overview::apps(self, self.visit(request, None, "").await?),
+            ("GET", ["installation"]) => installation::show(self, self.visit(request, None, "").await?).await,
             ("GET", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), rest.first().unwrap_or(&"")).await?;
                 match rest {

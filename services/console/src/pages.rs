@@ -2,6 +2,7 @@
 
 pub(crate) mod explain;
 pub(crate) mod find;
+pub(crate) mod installation;
 pub(crate) mod overview;
 pub(crate) mod parked;
 pub(crate) mod people;

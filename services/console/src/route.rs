@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 19] = [
+pub const ROUTES: [(&str, &str); 20] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -11,6 +11,7 @@ pub const ROUTES: [(&str, &str); 19] = [
     ("POST", "/welcome"),
     ("POST", "/sign-out"),
     ("GET", "/apps"),
+    ("GET", "/installation"),
     ("GET", "/apps/{app}"),
     ("GET", "/apps/{app}/sends"),
     ("GET", "/apps/{app}/sends/{id}"),
@@ -44,7 +45,6 @@ pub(crate) fn segments(path: &str, base: &str) -> Option<Vec<String>> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -8,6 +8,7 @@ use service_kit::metrics::{
     DELIVERIES_WAITING, LOG_STORE_FILL, LOG_STORE_LIMIT, PROJECTION_LAG_EVENTS, PROJECTION_LAG_SECONDS,
     STREAM_BYTES, STREAM_FILL, STREAM_MESSAGES, STREAM_OLDEST_AGE, STREAM_PENDING,
 };
+use service_kit::presence::Backlog;
 use service_kit::{Context, clock};
 
 use crate::janitor::read_up_to;
@@ -35,6 +36,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         if let Some(Err(error)) = token.run_until_cancelled(measure_waiting(&context)).await {
             tracing::debug!(%error, "cannot count the waiting deliveries; their metrics keep their last values");
         }
+        if let Some(Err(error)) = token.run_until_cancelled(measure_timers(&context)).await {
+            tracing::debug!(%error, "cannot count the overdue timers; the report keeps its last value");
+        }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return Ok(());
         }
@@ -61,6 +65,13 @@ async fn measure_waiting(context: &Context) -> Result<(), store::Error> {
     Ok(())
 }
 
+async fn measure_timers(context: &Context) -> Result<(), store::Error> {
+    let (waiting, oldest) = context.store.deliveries().overdue_timers(MOST_WAITING).await?;
+    let oldest_seconds = oldest.map_or(0.0, |due_at| clock::now().since(due_at).as_secs_f64());
+    context.presence.note(Backlog { name: "timers".to_owned(), waiting, oldest_seconds, fill: None });
+    Ok(())
+}
+
 async fn measure(context: &Context, stream: StreamName, store: f64) -> anyhow::Result<()> {
     let state = context.log.state(stream).await?;
     let name = stream.to_string();
@@ -79,6 +90,12 @@ async fn measure(context: &Context, stream: StreamName, store: f64) -> anyhow::R
         _ => (STREAM_PENDING, STREAM_OLDEST_AGE),
     };
     gauge!(events, "stream" => name.clone()).set(behind as f64);
-    gauge!(seconds, "stream" => name).set(age.as_secs_f64());
+    gauge!(seconds, "stream" => name.clone()).set(age.as_secs_f64());
+    context.presence.note(Backlog {
+        name,
+        waiting: behind,
+        oldest_seconds: age.as_secs_f64(),
+        fill: Some(state.fill.max(store)),
+    });
     Ok(())
 }

@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
-    DONE, app, audit, explain, healthcheck, master_key, migrate, operator, parked, provider, rebuild,
-    refused_calls, restore, run, sends, smoke, suppression, template, users, verify, version, waiting,
-    webhook,
+    DONE, app, audit, explain, healthcheck, master_key, migrate, operator, parked, processes, provider,
+    rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users, verify, version,
+    waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -63,6 +63,7 @@ pub(crate) enum Tool {
     Explain(explain::Arguments),
     Sends(sends::Arguments),
     Waiting(waiting::Arguments),
+    Processes(processes::Arguments),
     #[command(subcommand)]
     Parked(parked::Command),
     #[command(subcommand)]
@@ -106,6 +107,7 @@ impl Tool {
             Tool::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
             Tool::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
             Tool::Verify(arguments) => return verify::run(&arguments).await,
+            Tool::Processes(arguments) => return processes::run(&arguments).await,
             Tool::Migrate(arguments) => migrate::run(&arguments).await?,
             Tool::App(command) => app::run(command).await?,
             Tool::Provider(command) => provider::run(command).await?,

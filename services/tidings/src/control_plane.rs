@@ -85,6 +85,11 @@ impl Installation {
         }
     }
 
+    pub(crate) async fn log(&self) -> anyhow::Result<EventLog> {
+        let (config, _) = self.configuration()?;
+        connections::event_log(&config, CONNECTED_WITHIN).await
+    }
+
     pub(crate) async fn open_with_log(&self) -> anyhow::Result<ConnectedInstallation> {
         let (config, _) = self.configuration()?;
         let (store, log) = tokio::try_join!(

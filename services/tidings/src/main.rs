@@ -22,6 +22,7 @@ mod parked;
 mod print;
 #[cfg(feature = "development")]
 mod private_file;
+mod processes;
 mod progress;
 mod provider;
 mod rebuild;

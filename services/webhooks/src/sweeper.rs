@@ -5,6 +5,7 @@ use std::time::Duration;
 use metrics::{counter, gauge};
 use service_kit::Context;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING};
+use service_kit::presence::Backlog;
 
 const PAUSE: Duration = Duration::from_secs(15);
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -39,5 +40,12 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
     let (pending, age) = context.store.webhooks().pending_webhooks().await?;
     gauge!(WEBHOOK_PENDING).set(pending as f64);
     gauge!(WEBHOOK_OLDEST_AGE).set(age.as_secs_f64());
+    let oldest_seconds = age.as_secs_f64();
+    context.presence.note(Backlog {
+        name: "webhooks".to_owned(),
+        waiting: pending,
+        oldest_seconds,
+        fill: None,
+    });
     Ok(())
 }

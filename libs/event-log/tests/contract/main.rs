@@ -10,6 +10,7 @@ mod declare;
 mod position;
 mod publish;
 mod reader;
+mod roll_call;
 mod size;
 mod store_use;
 mod world;

@@ -4,6 +4,7 @@
 mod apps;
 mod audit;
 mod explain;
+mod installation;
 mod own_data;
 mod own_permissions;
 mod permissions;

@@ -79,6 +79,12 @@ impl Control<'_> {
         row.map(StoredProvider::try_from).transpose()
     }
 
+    /// Lists the channels for which an app has an enabled provider.
+    pub async fn channels_with_provider(self) -> Result<Vec<Channel>, Error> {
+        let channels = sqlx::query_scalar!("SELECT DISTINCT channel FROM provider WHERE enabled");
+        channels.fetch_all(&self.0.pool).await?.iter().map(|channel| read_channel(channel)).collect()
+    }
+
     /// Lists all providers of the app by channel, then in the order in which workers try them.
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(

@@ -68,6 +68,18 @@ impl Deliveries<'_> {
         self.due_timers_but(most, &[]).await
     }
 
+    /// Counts the timers that are due, up to `most`. Returns when the oldest was due as well.
+    pub async fn overdue_timers(self, most: i64) -> Result<(u64, Option<Timestamp>), Error> {
+        let row = sqlx::query!(
+            r#"SELECT count(*) AS "count!", min(due_at) AS oldest
+             FROM (SELECT due_at FROM timer WHERE due_at <= now() ORDER BY due_at LIMIT $1) AS due"#,
+            most
+        )
+        .fetch_one(&self.0.pool)
+        .await?;
+        Ok((row.count.cast_unsigned(), row.oldest.map(Into::into)))
+    }
+
     /// Like [`due_timers`](Self::due_timers), but without timers that belong to a send and publish to a stream in `closed`; these stay due.
     /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
     pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {

@@ -7,7 +7,8 @@ use askama::Template;
 use domain::Status;
 use operations::overview::{Count, MINUTES, Overview};
 
-use super::shell::Visit;
+use super::installation;
+use super::shell::{Verdict, Visit};
 use crate::answer::{Answer, Part, page, part};
 use crate::console::Console;
 use crate::text;
@@ -28,15 +29,6 @@ pub(crate) fn apps(_: &Console, visit: Visit) -> Answer {
     page(StatusCode::OK, &AppsPage { visit })
 }
 
-/// The first sentence of the page.
-struct Verdict {
-    /// Class in the stylesheet.
-    tone: &'static str,
-    sign: &'static str,
-    head: String,
-    text: String,
-}
-
 struct Bar {
     x: usize,
     y: u32,
@@ -55,6 +47,8 @@ struct ChannelRow {
 struct Shown {
     overview: Arc<Overview>,
     verdict: Verdict,
+    /// True if the verdict is about the installation.
+    has_trouble: bool,
     bars: Vec<Bar>,
     peak: u32,
     channels: Vec<ChannelRow>,
@@ -68,9 +62,18 @@ struct OverviewPage {
 }
 
 pub(crate) async fn overview(console: &Console, visit: Visit) -> Answer {
-    let read = console.overviews.of_app(&visit.operator.caller, visit.app()?.id).await;
+    let caller = &visit.operator.caller;
+    let read = console.overviews.of_app(caller, visit.app()?.id).await;
+    let trouble = match visit.sees_installation() {
+        true => part(console.installations.read(caller).await)?
+            .ok()
+            .and_then(|found| installation::trouble(&found)),
+        false => None,
+    };
+    let has_trouble = trouble.is_some();
     let read = part(read)?.map(|overview| Shown {
-        verdict: verdict(&overview),
+        verdict: trouble.unwrap_or_else(|| verdict(&overview)),
+        has_trouble,
         bars: bars(&overview.per_minute),
         peak: overview.per_minute.iter().copied().max().unwrap_or(0),
         channels: channels(&overview),

@@ -2,6 +2,7 @@
 
 use domain::target::masked;
 use domain::{Role, SendId};
+use operations::Permission;
 use operations::operators::SignedIn;
 use operations::people::{MaskedPerson, shown_identifier};
 use store::control::app::App;
@@ -23,6 +24,15 @@ impl Api {
         let key = quoted(format!("{prefix}-API-KEY: {api_key}"));
         format!("curl -sS {url} \\\n  -H {key} \\\n  -H \"{prefix}-API-SECRET: $SECRET\"")
     }
+}
+
+/// The first sentence of a page.
+pub(crate) struct Verdict {
+    /// Class in the stylesheet.
+    pub(crate) tone: &'static str,
+    pub(crate) sign: &'static str,
+    pub(crate) head: String,
+    pub(crate) text: String,
 }
 
 /// A request of a signed-in operator.
@@ -143,6 +153,11 @@ impl Visit {
         let app = self.app.as_ref().map(|app| app.id);
         let grants = self.operator.grants.iter();
         grants.filter(|grant| grant.app.is_none() || grant.app == app).map(|grant| grant.role).max()
+    }
+
+    /// Returns true if the operator may see the installation, which all apps share.
+    pub(crate) fn sees_installation(&self) -> bool {
+        self.operator.caller.may(Permission::View, None).is_ok()
     }
 
     pub(crate) fn tabs(&self) -> Vec<Tab> {

@@ -71,6 +71,19 @@ async fn each_page_is_shown_to_roles_in_its_app_and_hidden_from_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_operators_with_a_role_in_all_apps_see_the_installation() {
+    let (console, shop, _) = filled().await;
+    for &role in Role::ALL {
+        let page = console.page("/installation", &console.operator(role, None).await).await;
+        assert!(page.contains("No process of dispatcher answers."), "{role}: only the console runs");
+        let in_shop = console.operator(role, Some(shop)).await;
+        assert_eq!(console.get("/installation", &in_shop).await.status(), StatusCode::FORBIDDEN, "{role}");
+        let overview = console.page("/apps/shop", &in_shop).await;
+        assert!(!overview.contains("/installation") && !overview.contains("No process of"), "{role}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_valid_session_every_page_asks_to_sign_in() {
     let (console, shop, _) = filled().await;
     let open = ["/sign-in", "/welcome", "/healthz", "/sign-out"];

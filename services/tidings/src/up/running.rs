@@ -14,6 +14,7 @@ use super::demo;
 use super::ports::KeptPorts;
 use super::shop::{self, ShopSettings};
 use crate::dev_file::DevFile;
+use crate::version::BUILD;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const READY_INTERVAL: Duration = Duration::from_millis(20);
@@ -56,6 +57,7 @@ impl RunningServices {
         context.serve("sms", sms::run);
         context.serve("webhooks", webhooks::run);
         context.serve("console", console::run);
+        context.report_presence(BUILD);
         let api = SocketAddr::from((Ipv4Addr::LOCALHOST, context.config.gateway.listen.port()));
         ready(&context, api).await?;
         let api = format!("http://{api}");

@@ -1,0 +1,51 @@
+use domain::Role;
+use operations::installation::{Installations, Work};
+use operations::{Caller, Grant, OperationError};
+use service_kit::Build;
+use testkit::eventually;
+
+use crate::system::{SOON, System};
+
+const BUILD: Build = Build { version: "7.8.9", revision: "unknown" };
+
+fn viewer(app: Option<domain::AppId>) -> Caller {
+    Caller::operator(7, vec![Grant { role: Role::Viewer, app }])
+}
+
+#[tokio::test]
+async fn processes_answer_with_their_services_and_backlogs_and_the_missing_ones_are_named() {
+    let system = System::start().await;
+    let context = &system.installation.context;
+    context.report_presence(BUILD);
+    system
+        .installation
+        .run(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+             SELECT id, channel, channel, 'http', 0, channel = 'webPush', '{}'
+             FROM app CROSS JOIN unnest('{webPush,sms}'::text[]) AS channel WHERE name = 'shop'",
+        )
+        .await;
+    let (operations, log) = (&system.operations, &context.log);
+    let found = eventually(SOON, "the dispatcher has measured its streams", async || {
+        let read = Installations::new(operations.clone(), log.clone()).read(&viewer(None)).await.unwrap();
+        (read.backlogs.iter().any(|waiting| waiting.work == Work::Timers)).then_some(read)
+    })
+    .await;
+    let [process] = found.processes.as_slice() else { panic!("one process: {found:?}") };
+    assert!(process.services.contains("dispatcher") && process.services.contains("inbox"), "{process:?}");
+    assert_eq!(process.version, "7.8.9");
+    let missing: Vec<_> = found.missing.iter().copied().collect();
+    assert_eq!(missing, ["gateway", "web-push"], "no provider for SMS is enabled");
+    assert!(found.backlogs.iter().any(|waiting| waiting.work == Work::Planning && waiting.fill.is_some()));
+}
+
+#[tokio::test]
+async fn only_callers_that_see_every_app_see_the_installation() {
+    let system = System::without_services().await;
+    let log = system.installation.context.log.clone();
+    let installations = Installations::new(system.operations.clone(), log);
+    let of_shop = viewer(Some(system.shop.id));
+    assert!(matches!(installations.read(&of_shop).await, Err(OperationError::Denied(_))));
+    let found = installations.read(&viewer(None)).await.unwrap();
+    assert!(found.processes.is_empty() && found.missing.contains("dispatcher"));
+}
