@@ -1,7 +1,10 @@
 //! The pages. Each module has the handlers of a page and the types that its template shows.
 
+pub(crate) mod cancel;
+pub(crate) mod erase;
 pub(crate) mod explain;
 pub(crate) mod find;
+pub(crate) mod lift;
 pub(crate) mod overview;
 pub(crate) mod parked;
 pub(crate) mod people;

@@ -4,7 +4,9 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
-use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber};
+use domain::{
+    CategoryId, Channel, DeliveryId, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber,
+};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
 use operations::overview::Overviews;
@@ -61,6 +63,8 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
     let (any, send) = (SendFilter::default(), SendId(Uuid::nil()));
     call!(denied, "list sends", requests::list(operations, caller, app, any, 1));
+    call!(denied, "cancellable send", requests::cancellable(operations, caller, app, send));
+    call!(denied, "cancel send", requests::cancel(operations, caller, app, send));
     call!(denied, "list waiting", requests::waiting(operations, caller, Some(app)));
     call!(denied, "explain send", explain::request(operations, caller, app, "ada", send, false));
     call!(denied, "explain sends", explain::latest(operations, caller, app, "ada", any, 1, false));
@@ -68,6 +72,8 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
     call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
     call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
+    let delivery = DeliveryId(Uuid::nil());
+    call!(denied, "find suppression", suppressions::find(operations, caller, app, Channel::Sms, delivery));
     call!(denied, "preview provider", providers::preview(operations, caller, app, &draft));
     call!(denied, "set provider", providers::set(operations, caller, app, &draft));
     call!(denied, "stored provider", providers::stored(operations, caller, app, "main"));
@@ -191,9 +197,9 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 42,
-            Role::Support => 36,
-            Role::Editor => 30,
+            Role::Viewer => 45,
+            Role::Support => 38,
+            Role::Editor => 32,
             Role::Operator => 6,
             Role::Admin => 0,
         };
@@ -209,7 +215,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 69);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 72);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -218,7 +224,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 24, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 25, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;
