@@ -49,6 +49,7 @@ impl From<OperationError> for Refusal {
 fn missing(object: Object) -> &'static str {
     match object {
         Object::App => "There is no such app, or you have no role in it.",
+        Object::Redrive => "There is no such redrive in this app.",
         Object::Suppression => "This suppression does not exist, or was lifted already.",
         Object::User => "There is no such person in this app.",
         Object::Request => {

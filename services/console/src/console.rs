@@ -15,7 +15,7 @@ use crate::changes::change;
 use crate::files::Files;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
-    cancel, erase, explain, find, lift, overview, parked, people, refused, sends, sign_in, waiting,
+    cancel, erase, explain, find, lift, overview, parked, people, redrive, refused, sends, sign_in, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -141,6 +141,9 @@ impl Console {
                     ["people", "number", number] => people::numbered(self, visit, number).await,
                     ["waiting"] => waiting::list(self, visit).await,
                     ["parked"] => parked::list(self, visit, &query).await,
+                    ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
+                    ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
+                    ["parked", "runs", id] => redrive::run(self, visit, id).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),

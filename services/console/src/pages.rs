@@ -8,6 +8,7 @@ pub(crate) mod lift;
 pub(crate) mod overview;
 pub(crate) mod parked;
 pub(crate) mod people;
+pub(crate) mod redrive;
 pub(crate) mod refused;
 pub(crate) mod sends;
 pub(crate) mod shell;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 25] = [
+pub const ROUTES: [(&str, &str); 30] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -26,6 +26,11 @@ pub const ROUTES: [(&str, &str); 25] = [
     ("POST", "/apps/{app}/suppressions/lift"),
     ("GET", "/apps/{app}/waiting"),
     ("GET", "/apps/{app}/parked"),
+    ("GET", "/apps/{app}/parked/redrive"),
+    ("POST", "/apps/{app}/parked/redrive"),
+    ("GET", "/apps/{app}/parked/redrive.csv"),
+    ("GET", "/apps/{app}/parked/runs/{number}"),
+    ("POST", "/apps/{app}/parked/runs/{number}"),
     ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
+use domain::redrive::RunState;
 use domain::{
     CategoryId, Channel, DeliveryId, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber,
 };
@@ -16,7 +17,9 @@ use operations::sends::recent;
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
     Caller, Conflict, Grant, Object, OperationError, Operations, Permission, audit, categories, explain,
-    operators, parked, people, refused_calls, suppressions, topics,
+    operators, parked, people,
+    redrives::{self, NewRedrive},
+    refused_calls, suppressions, topics,
     users::{self, UserFilter},
     webhooks,
 };
@@ -91,12 +94,40 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "remove endpoint", webhooks::remove(operations, caller, app, 1));
     call!(denied, "preview redrive", parked::preview(operations, caller, &of_app));
     call!(denied, "redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
+    denied.extend(redrive_denials(world, operations, caller).await);
     call!(denied, "set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
     call!(denied, "rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
     call!(denied, "create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
     call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
     call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
     call!(denied, "audit", audit::list(operations, caller, app.into(), 1));
+    denied
+}
+
+/// Calls the use cases of redrives that the dispatcher makes, like [`denials`].
+async fn redrive_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let (app, mut denied) = (world.shop, Vec::new());
+    let any = ParkedFilter::default();
+    let new = NewRedrive {
+        app,
+        filter: &any,
+        previewed_at: NOW,
+        per_second: 50,
+        expected: 1,
+        typed: None,
+        is_confirmed: false,
+    };
+    call!(denied, "preview run", redrives::preview(operations, caller, app, &any, |_| ()));
+    call!(denied, "start run", redrives::start(operations, caller, &new));
+    call!(denied, "pause run", redrives::change(operations, caller, app, 1, RunState::Paused));
+    call!(denied, "resume run", redrives::change(operations, caller, app, 1, RunState::Running));
+    call!(denied, "stop run", redrives::change(operations, caller, app, 1, RunState::Stopped));
+    call!(denied, "list runs", redrives::list(operations, caller, app, 1));
+    call!(denied, "find run", redrives::find(operations, caller, app, 1));
     denied
 }
 
@@ -197,9 +228,9 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 45,
-            Role::Support => 38,
-            Role::Editor => 32,
+            Role::Viewer => 50,
+            Role::Support => 43,
+            Role::Editor => 37,
             Role::Operator => 6,
             Role::Admin => 0,
         };
@@ -215,7 +246,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 72);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 79);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -224,7 +255,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 25, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 30, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

@@ -8,12 +8,18 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, Role); 3] =
-    [("/cancel", Role::Operator), ("/lift", Role::Support), ("/erase", Role::Support)];
+const LEAST: [(&str, &str, Role); 6] = [
+    ("GET POST", "/cancel", Role::Operator),
+    ("GET POST", "/lift", Role::Support),
+    ("GET POST", "/erase", Role::Support),
+    ("GET POST", "/redrive", Role::Operator),
+    ("GET", "/redrive.csv", Role::Operator),
+    ("POST", "/runs/{number}", Role::Operator),
+];
 
-fn least(route: &str) -> Role {
-    let found = LEAST.iter().find(|(end, _)| route.ends_with(end));
-    found.map_or(Role::Viewer, |(_, role)| *role)
+fn least(method: &str, route: &str) -> Role {
+    let found = LEAST.iter().find(|(methods, end, _)| methods.contains(method) && route.ends_with(end));
+    found.map_or(Role::Viewer, |(.., role)| *role)
 }
 
 /// Returns the path of a route, with the app `app` and ids of data that [`filled`] adds.
@@ -41,6 +47,10 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
                  VALUES ({app}, '{SEND}', now(), 'bulk', 'Order shipped', 1)"
             ),
             format!(
+                "INSERT INTO redrive_run (app_id, id, parked_before, selected, expected, per_second, created_by)
+                 OVERRIDING SYSTEM VALUE VALUES ({app}, 7, now(), 2, 2, 50, 'cli:ada')"
+            ),
+            format!(
                 "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
                  VALUES ({app}, 'email', 'ada@example.com', '{DEAD}', '550')"
             ),
@@ -63,7 +73,7 @@ async fn each_page_is_shown_to_roles_in_its_app_and_hidden_from_others() {
         let everywhere = console.operator(role, None).await;
         let in_shop = console.operator(role, Some(shop)).await;
         for route in &pages {
-            let shown = match least(route) {
+            let shown = match least("GET", route) {
                 least if least > role => StatusCode::FORBIDDEN,
                 _ if route.ends_with("/find") => StatusCode::SEE_OTHER,
                 _ => StatusCode::OK,
@@ -115,7 +125,7 @@ async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
                 let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(again.clone()));
                 statement.execute(&console.installation.pool).await.unwrap();
                 let status = console.change(&path(route, app), session, &[]).await.status();
-                let expected: &[StatusCode] = match least(route) {
+                let expected: &[StatusCode] = match least("POST", route) {
                     _ if !is_own => &[StatusCode::NOT_FOUND],
                     least if least > role => &[StatusCode::FORBIDDEN],
                     _ => &[StatusCode::SEE_OTHER, StatusCode::BAD_REQUEST, StatusCode::CONFLICT],

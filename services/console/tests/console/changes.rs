@@ -9,7 +9,7 @@ use crate::fixture::{TestConsole, encoded};
 
 pub(crate) const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
-const PASSWORD: &str = "vier alte Katzen am Fluss";
+pub(crate) const PASSWORD: &str = "vier alte Katzen am Fluss";
 
 impl TestConsole {
     /// Sends a form of an operator.
@@ -20,7 +20,7 @@ impl TestConsole {
         call.body(body.collect::<Vec<_>>().join("&")).send().await.unwrap()
     }
 
-    async fn set_password(&self, email: &str) {
+    pub(crate) async fn set_password(&self, email: &str) {
         let hash = password::hash(PASSWORD).unwrap();
         let statement = "UPDATE operator SET password = $2 WHERE email = $1";
         sqlx::query(statement).bind(email).bind(hash).execute(&self.installation.pool).await.unwrap();

@@ -6,4 +6,5 @@ mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod redrives;
 mod sign_in;
