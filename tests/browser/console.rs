@@ -65,6 +65,10 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("person", "/apps/demo/people/ada"),
         ("waiting", "/apps/demo/waiting"),
         ("parked", "/apps/demo/parked"),
+        (
+            "release",
+            "/apps/demo/waiting/release?channel=email&reason=breaker_open&provider=stand-in&code=421",
+        ),
         ("redrive", "/apps/demo/parked/redrive?cause=20429&channel=sms"),
         ("redrive-run", "/apps/demo/parked/runs/3"),
         ("cancel", &format!("/apps/demo/sends/{send}/cancel")),
@@ -199,10 +203,10 @@ async fn sends_suppressions_people_and_parked_messages_are_changed_without_scrip
 
     go(browser, window, &format!("{console}/apps/demo/parked")).await;
     press(browser, window, "Redrive…").await;
-    until_heading(browser, window, "Redrive cause").await;
+    until_heading(browser, window, "Redrive ").await;
     press(browser, window, "Start the redrive").await;
     until_done(browser, window, "The redrive runs.").await;
-    until_heading(browser, window, "Redrive of cause").await;
+    until_heading(browser, window, "Redrive of ").await;
 
     go(browser, window, &format!("{console}/apps/demo/people/ada/erase")).await;
     browser.evaluate(window, "document.querySelector('[name=typed]').value = 'ada'; true").await;

@@ -24,6 +24,7 @@ text_enum! {
         RedrivePause = "redrive.pause",
         RedriveResume = "redrive.resume",
         RedriveStop = "redrive.stop",
+        WaitingRelease = "waiting.release",
         RequestCancel = "request.cancel",
         UserErase = "user.erase",
         OperatorCreate = "operator.create",

@@ -121,7 +121,8 @@ impl Permission {
             | Action::RedriveStart
             | Action::RedrivePause
             | Action::RedriveResume
-            | Action::RedriveStop => Permission::Redrive,
+            | Action::RedriveStop
+            | Action::WaitingRelease => Permission::Redrive,
             Action::RequestCancel => Permission::CancelRequests,
             Action::UserErase => Permission::EraseUsers,
             Action::OperatorCreate

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use domain::{Action, AppId, Channel, SendId, Status, Timestamp, UserNumber};
-use store::deliveries::waiting::WaitingDeliveries;
+use store::deliveries::waiting::{WaitingCause, WaitingDeliveries};
 use store::sends::list::{ListedSend, SendRange, SendsOf};
 use store::sends::pairs::{PairFilter, PairStatus};
 use store::sends::recent::RecentSend;
@@ -165,6 +165,21 @@ pub async fn waiting(
 ) -> Result<Vec<WaitingDeliveries>, OperationError> {
     caller.may(Permission::View, app)?;
     Ok(operations.store.deliveries().list_waiting(app, MOST_WAITING).await?)
+}
+
+/// Makes the next attempt of the deliveries that wait for a cause due now, of at most 10,000 of them, and returns their number. While the
+/// provider may not be called, they wait again.
+pub async fn release(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    cause: &WaitingCause,
+) -> Result<u64, OperationError> {
+    let actor = caller.authorize(Action::WaitingRelease, app)?;
+    let deliveries = operations.store.deliveries();
+    let released = database(deliveries.release_waiting(app, cause, MOST_WAITING - 1, actor)).await?;
+    tracing::info!(%app, channel = %cause.channel, reason = cause.reason.as_str(), released, "released waiting deliveries");
+    Ok(released)
 }
 
 /// A send, and how much of it a cancellation would stop.

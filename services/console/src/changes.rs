@@ -8,7 +8,7 @@ use web::peer;
 use crate::answer::{Answer, Refusal};
 use crate::console::Console;
 use crate::pages::shell::Visit;
-use crate::pages::{cancel, erase, lift, redrive};
+use crate::pages::{cancel, erase, lift, redrive, release};
 use crate::query::Pairs;
 use crate::session;
 
@@ -35,6 +35,7 @@ pub(crate) async fn change(
         ["sends", id, "cancel"] => cancel::cancel(change, id).await,
         ["suppressions", "lift"] => lift::lift(change).await,
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
+        ["waiting", "release"] => release::release(change).await,
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
         _ => Err(Refusal::NotFound("There is no form at this address.")),

@@ -15,7 +15,8 @@ use crate::changes::change;
 use crate::files::Files;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
-    cancel, erase, explain, find, lift, overview, parked, people, redrive, refused, sends, sign_in, waiting,
+    cancel, erase, explain, find, lift, overview, parked, people, redrive, refused, release, sends, sign_in,
+    waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -139,6 +140,7 @@ impl Console {
                     ["people", identifier] => people::person(self, visit, identifier).await,
                     ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
                     ["people", "number", number] => people::numbered(self, visit, number).await,
+                    ["waiting", "release"] => release::ask(self, visit, &query).await,
                     ["waiting"] => waiting::list(self, visit).await,
                     ["parked"] => parked::list(self, visit, &query).await,
                     ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
@@ -188,7 +190,8 @@ impl Console {
             operator,
             apps,
             app,
-            tab: tab.to_owned(),
+            // Suppressions are reached from people.
+            tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
             by_proxy,
             done: query.text("done").and_then(done),
         })

@@ -10,6 +10,7 @@ pub(crate) mod parked;
 pub(crate) mod people;
 pub(crate) mod redrive;
 pub(crate) mod refused;
+pub(crate) mod release;
 pub(crate) mod sends;
 pub(crate) mod shell;
 pub(crate) mod sign_in;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 30] = [
+pub const ROUTES: [(&str, &str); 32] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -25,6 +25,8 @@ pub const ROUTES: [(&str, &str); 30] = [
     ("GET", "/apps/{app}/suppressions/lift"),
     ("POST", "/apps/{app}/suppressions/lift"),
     ("GET", "/apps/{app}/waiting"),
+    ("GET", "/apps/{app}/waiting/release"),
+    ("POST", "/apps/{app}/waiting/release"),
     ("GET", "/apps/{app}/parked"),
     ("GET", "/apps/{app}/parked/redrive"),
     ("POST", "/apps/{app}/parked/redrive"),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use domain::app_setting::AppSetting;
 use domain::redrive::RunState;
 use domain::{
-    CategoryId, Channel, DeliveryId, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber,
+    CategoryId, Channel, DeliveryId, Reason, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp,
+    UserNumber,
 };
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
@@ -27,6 +28,7 @@ use serde_json::json;
 use store::database::audit::{AuditFilter, AuditScope};
 use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::suppression::SuppressionFilter;
+use store::deliveries::waiting::WaitingCause;
 use store::directory::category::{CategoryValues, NewCategory};
 use store::sends::pairs::PairFilter;
 use uuid::Uuid;
@@ -123,6 +125,9 @@ async fn redrive_denials(
     };
     call!(denied, "preview run", redrives::preview(operations, caller, app, &any, |_| ()));
     call!(denied, "start run", redrives::start(operations, caller, &new));
+    let (provider, code) = (Some("main".to_owned()), None);
+    let cause = WaitingCause { channel: Channel::Sms, reason: Reason::BreakerOpen, provider, code };
+    call!(denied, "release waiting", requests::release(operations, caller, app, &cause));
     call!(denied, "pause run", redrives::change(operations, caller, app, 1, RunState::Paused));
     call!(denied, "resume run", redrives::change(operations, caller, app, 1, RunState::Running));
     call!(denied, "stop run", redrives::change(operations, caller, app, 1, RunState::Stopped));
@@ -228,9 +233,9 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 50,
-            Role::Support => 43,
-            Role::Editor => 37,
+            Role::Viewer => 51,
+            Role::Support => 44,
+            Role::Editor => 38,
             Role::Operator => 6,
             Role::Admin => 0,
         };
@@ -246,7 +251,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 79);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 80);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -255,7 +260,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 30, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 31, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
+use domain::explain::meaning::noun;
 use domain::{Channel, DeliveryId};
 use operations::suppressions;
 use store::deliveries::suppression::SuppressedTarget;
@@ -18,6 +19,8 @@ use crate::text;
 struct LiftPage {
     visit: Visit,
     found: SuppressedTarget,
+    /// Noun for a message of the channel.
+    noun: &'static str,
     /// Path of the page that led here.
     back: String,
 }
@@ -42,7 +45,8 @@ pub(crate) async fn ask(console: &Console, visit: Visit, query: &Pairs) -> Answe
     let (app, caller) = (visit.app()?.id, &visit.operator.caller);
     let found = suppressions::find(&console.operations, caller, app, channel, delivery).await?;
     let back = back(console, &visit, query);
-    page(StatusCode::OK, &LiftPage { visit, found, back })
+    let noun = noun(Some(channel));
+    page(StatusCode::OK, &LiftPage { visit, found, noun, back })
 }
 
 pub(crate) async fn lift(change: Change<'_>) -> Answer {

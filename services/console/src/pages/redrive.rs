@@ -85,13 +85,14 @@ impl Fields {
 
 /// Describes the messages that a filter selects.
 pub(crate) fn described(filter: &ParkedFilter) -> String {
-    let mut parts = Vec::new();
-    parts.extend(filter.cause.as_ref().map(|cause| format!("cause {cause}")));
-    parts.extend(filter.channel.map(|channel| text::channel(channel).to_owned()));
-    parts.extend(filter.provider.as_ref().map(|provider| format!("provider {provider}")));
-    parts.extend(filter.category.as_ref().map(|category| format!("category {category}")));
-    parts.extend(filter.delivery.map(|delivery| format!("delivery {delivery}")));
-    if parts.is_empty() { "all parked messages".to_owned() } else { parts.join(", ") }
+    let what = filter.channel.map_or("parked messages", |channel| text::channel(channel));
+    let parts = [
+        filter.cause.as_ref().map(|cause| format!(" with cause {cause}")),
+        filter.provider.as_ref().map(|provider| format!(" by {provider}")),
+        filter.category.as_ref().map(|category| format!(" of category {category}")),
+        filter.delivery.map(|delivery| format!(" of delivery {delivery}")),
+    ];
+    what.to_owned() + &parts.into_iter().flatten().collect::<String>()
 }
 
 struct FirstRow {
@@ -122,7 +123,7 @@ impl RedrivePage {
         }
         let noun = |count: u64, one, many| if count == 1 { one } else { many };
         let kinds =
-            preview.messages.iter().map(|(kind, count)| format!("{} {}", kind_name(*kind), number(*count)));
+            preview.messages.iter().map(|(kind, count)| format!("{} {}", number(*count), kind_name(*kind)));
         let kinds = kinds.collect::<Vec<_>>().join(", ");
         let (people, messages) = (preview.people, preview.expected());
         let text = format!("{} {} would get", number(people), noun(people, "person", "people"));
@@ -293,7 +294,7 @@ impl RunRow {
     pub(crate) fn tone(&self) -> (&'static str, &'static str) {
         match self.run.state {
             RunState::Running => ("calm", "•"),
-            RunState::Paused => ("warn", "‖"),
+            RunState::Paused => ("warn", "!"),
             RunState::Stopped => ("off", "–"),
             RunState::Done => ("good", "✓"),
         }

@@ -51,6 +51,7 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "cancelled" => "The send is cancelled.",
         "lifted" => "The suppression is lifted: the target is used again.",
         "erased" => "The person is erased. Remaining data is deleted within minutes.",
+        "released" => "The deliveries are tried now.",
         "started" => "The redrive runs. It goes on if you close this page.",
         "paused" => "The redrive is paused.",
         "running" => "The redrive goes on.",

@@ -8,7 +8,8 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 6] = [
+const LEAST: [(&str, &str, Role); 7] = [
+    ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
     ("GET POST", "/erase", Role::Support),
@@ -29,6 +30,7 @@ fn path(route: &str, app: &str) -> String {
     match path.rsplit('/').next() {
         Some("find") => path + "?q=ada",
         Some("explain") => path + "?person=ada",
+        Some("release") => path + "?channel=email&reason=breaker_open&provider=main&code=421",
         Some("lift") => format!("{path}?channel=email&delivery={DEAD}"),
         _ => path,
     }
@@ -45,6 +47,10 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
             format!(
                 "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
                  VALUES ({app}, '{SEND}', now(), 'bulk', 'Order shipped', 1)"
+            ),
+            format!(
+                "INSERT INTO timer (id, due_at, stream, message, app_id, delivery_id, wait_reason, provider, code)
+                 VALUES (gen_random_uuid(), now() + interval '1 hour', 'JOB_email_bulk', '', {app}, gen_random_uuid(), 'breaker_open', 'main', '421')"
             ),
             format!(
                 "INSERT INTO redrive_run (app_id, id, parked_before, selected, expected, per_second, created_by)
@@ -105,7 +111,7 @@ async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
     let forms: Vec<&str> = ROUTES.iter().filter(is_form).map(|(_, route)| *route).collect();
     assert!(forms.len() >= 3);
     let again = format!(
-        "DELETE FROM timer;
+        "DELETE FROM timer WHERE delivery_id IS NULL;
          INSERT INTO suppression (app_id, channel, target, delivery_id, code)
          SELECT id, 'email', 'ada@example.com', '{DEAD}', '550' FROM app ON CONFLICT DO NOTHING"
     );

@@ -173,6 +173,35 @@ fn percent(text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn waiting_deliveries_of_one_cause_are_released_once() {
+    let console = shop().await;
+    let operator = console.operator(Role::Operator, None).await;
+    let fill = "INSERT INTO timer (id, due_at, stream, message, app_id, send_id, delivery_id, wait_reason, provider, code)
+         SELECT gen_random_uuid(), now() + interval '1 hour', 'JOB_email_' || lane, '', app.id, NULL, gen_random_uuid(), 'retry_later', provider, '421'
+         FROM app, (VALUES ('bulk', 'a&b'), ('transactional', 'a&b'), ('bulk', 'other')) AS v (lane, provider)";
+    console.installation.run(fill).await;
+    let page = console.page("/apps/shop/waiting", &operator).await;
+    let path = "/apps/shop/waiting/release?channel=email&reason=retry_later&provider=a%26b&code=421";
+    assert!(page.replace("&#38;", "&").contains(&format!("href=\"{path}\"")), "{page}");
+    let asked = console.page(path, &operator).await;
+    assert!(
+        asked.contains("Release 2 deliveries?") && asked.contains("uses up one of its retries"),
+        "{asked}"
+    );
+    let answer = console.change(path, &operator, &[]).await;
+    assert_eq!(location(&answer), "/apps/shop/waiting?done=released");
+    assert_eq!(console.installation.count("SELECT count(*) FROM timer WHERE due_at <= now()").await, 2);
+    assert_eq!(
+        console.change(path, &operator, &[]).await.status(),
+        StatusCode::CONFLICT,
+        "nothing waits any more"
+    );
+    assert_eq!(console.audited("waiting.release").await.len(), 1);
+    let unknown = "/apps/shop/waiting/release?channel=email&reason=target_gone";
+    assert_eq!(console.get(unknown, &operator).await.status(), StatusCode::CONFLICT);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_person_is_erased_after_typing_the_identifier_and_the_password() {
     let console = shop().await;
     let support = console.operator(Role::Support, None).await;

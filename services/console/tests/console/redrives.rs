@@ -59,7 +59,7 @@ async fn a_redrive_is_previewed_started_paused_resumed_and_stopped() {
     assert!(list.replace("&#38;", "&").contains(&format!("href=\"{PREVIEW}\"")), "{list}");
     let page = console.page(PREVIEW, &operator).await;
     for text in [
-        "2 people would get 2 messages: Email 2.",
+        "2 people would get 2 messages: 2 Email.",
         "1 stays parked: 1 expired.",
         "At 50 a second it takes 1 s.",
         "ada@example.com",
@@ -137,7 +137,7 @@ async fn a_redrive_of_more_than_a_thousand_messages_asks_for_the_number_and_the_
         .await;
     console.set_password("operator-all@example.com").await;
     let page = console.page("/apps/shop/parked/redrive?cause=malformed", &operator).await;
-    assert!(page.contains("1,001 messages: sends planned again 1,001"), "{page}");
+    assert!(page.contains("1,001 messages: 1,001 sends planned again"), "{page}");
     assert!(page.contains("Type the number of messages") && page.contains("Your password"), "{page}");
     let with = |typed: &str, password: &str| {
         let mut fields = fields(&page);
