@@ -9,6 +9,8 @@ use testkit::eventually;
 use crate::browser::{Browser, SOON, Window, demo};
 use crate::running::RunningProcess;
 
+/// Delivery that led to a suppression.
+const DEAD: &str = "00000000-0000-7000-8000-00000000dead";
 const FILL: &str = include_str!("console.sql");
 /// If this variable is set, the pictures of the pages are written to `docs/console`.
 const PICTURES: &str = "TIDINGS_TEST_WRITE_PICTURES";
@@ -63,6 +65,15 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("person", "/apps/demo/people/ada"),
         ("waiting", "/apps/demo/waiting"),
         ("parked", "/apps/demo/parked"),
+        (
+            "release",
+            "/apps/demo/waiting/release?channel=email&reason=breaker_open&provider=stand-in&code=421",
+        ),
+        ("redrive", "/apps/demo/parked/redrive?cause=20429&channel=sms"),
+        ("redrive-run", "/apps/demo/parked/runs/3"),
+        ("cancel", &format!("/apps/demo/sends/{send}/cancel")),
+        ("erase", "/apps/demo/people/ada/erase"),
+        ("lift", &format!("/apps/demo/suppressions/lift?channel=email&delivery={DEAD}")),
         ("refused", "/apps/demo/refused"),
         ("installation", "/installation"),
         ("apps", "/apps"),
@@ -152,6 +163,61 @@ async fn the_console_works_without_scripts() {
         text.as_str().unwrap().contains("has been used or has expired").then_some(())
     })
     .await;
+}
+
+/// Follows the link or presses the button whose text begins with these words.
+async fn press(browser: &mut Browser, window: &Window, text: &str) {
+    let press = format!(
+        "[...document.querySelectorAll('main a, main button')].find((it) => it.textContent.trim().startsWith('{text}')).click(); true"
+    );
+    browser.evaluate(window, &press).await;
+}
+
+async fn until_heading(browser: &mut Browser, window: &Window, start: &str) {
+    let shown = format!(
+        "document.readyState === 'complete' && (document.querySelector('h1')?.textContent ?? '').startsWith('{start}')"
+    );
+    browser.until_true(window, start, &shown).await;
+}
+
+async fn until_done(browser: &mut Browser, window: &Window, text: &str) {
+    let shown = format!("(document.querySelector('.done')?.textContent ?? '').includes('{text}')");
+    browser.until_true(window, text, &shown).await;
+}
+
+#[tokio::test]
+async fn sends_suppressions_people_and_parked_messages_are_changed_without_scripts() {
+    let (running, _files) = demo().await;
+    let send = fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    let (browser, window) = (&mut browser, &window);
+
+    go(browser, window, &format!("{console}/apps/demo/sends/{send}")).await;
+    press(browser, window, "Cancel").await;
+    until_heading(browser, window, "Cancel “").await;
+    press(browser, window, "Keep it").await;
+    until_heading(browser, window, "Weekend").await;
+
+    go(browser, window, &format!("{console}/apps/demo/people/ada")).await;
+    press(browser, window, "Lift").await;
+    until_heading(browser, window, "Lift the suppression of a***@example.com").await;
+    press(browser, window, "Lift the suppression").await;
+    until_done(browser, window, "The suppression is lifted").await;
+
+    go(browser, window, &format!("{console}/apps/demo/parked")).await;
+    press(browser, window, "Redrive…").await;
+    until_heading(browser, window, "Redrive ").await;
+    press(browser, window, "Start the redrive").await;
+    until_done(browser, window, "The redrive runs.").await;
+    until_heading(browser, window, "Redrive of ").await;
+
+    go(browser, window, &format!("{console}/apps/demo/people/ada/erase")).await;
+    browser.evaluate(window, "document.querySelector('[name=typed]').value = 'ada'; true").await;
+    press(browser, window, "Erase the person").await;
+    until_done(browser, window, "The person is erased").await;
 }
 
 #[tokio::test]

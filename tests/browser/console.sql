@@ -76,7 +76,19 @@ SELECT gen_random_uuid(), now() + interval '1 hour', 'JOB_' || channel || '_tran
   CASE channel WHEN 'email' THEN 'stand-in' WHEN 'sms' THEN 'stand-in-sms' ELSE 'stand-in-fcm' END,
   CASE channel WHEN 'email' THEN '421' WHEN 'sms' THEN '503' ELSE 'UNAVAILABLE' END FROM made WHERE luck BETWEEN 7 AND 8;
 INSERT INTO suppression (app_id, channel, target, delivery_id, code, created_at)
-SELECT app, 'email', 'ada@example.com', gen_random_uuid(), '550', now() - interval '40 minutes' FROM shop ON CONFLICT DO NOTHING;
+SELECT app, 'email', 'ada@example.com', '00000000-0000-7000-8000-00000000dead', '550', now() - interval '40 minutes' FROM shop ON CONFLICT DO NOTHING;
+INSERT INTO suppression (app_id, channel, target, delivery_id, code, created_at, pruned)
+SELECT app, 'mobilePush', 'fcm:bk3RNwTe3H0', gen_random_uuid(), 'UNREGISTERED', now() - interval '2 hours',
+  jsonb_build_object('users', jsonb_build_array(jsonb_build_object('number', number))) FROM shop
+JOIN app_user ON app_id = app AND identifier = 'ada' ON CONFLICT DO NOTHING;
+INSERT INTO redrive_run (app_id, id, channel, cause, parked_before, selected, expected, per_second, state, pause, pause_detail, redriven, skipped,
+  created_by, created_at, ended_at) OVERRIDING SYSTEM VALUE
+SELECT app, v.id, v.channel, v.cause, now() - v.age, v.selected, v.expected, 50, v.state, v.pause, v.detail, v.redriven, v.skipped::jsonb,
+  'operator:' || (SELECT min(id) FROM operator), now() - v.age, CASE WHEN v.state = 'done' THEN now() - v.age + interval '9 seconds' END
+FROM shop CROSS JOIN (VALUES
+  (3, 'email', '535', interval '4 minutes', 412, 391, 'paused', 'failing', '23', 218, '{"read": 8, "expired": 4, "suppressed": 1}'),
+  (2, 'mobilePush', 'QUOTA_EXCEEDED', interval '3 hours', 87, 80, 'done', NULL, NULL, 80, '{"read": 7}')
+) AS v (id, channel, cause, age, selected, expected, state, pause, detail, redriven, skipped);
 INSERT INTO refused_call (app_id, at, times, status, method, route, code, fields, api_key, client, proven)
 SELECT app, now() - (30 - n) * interval '97 seconds', CASE WHEN v.status = 429 THEN 40 + n ELSE 1 END, v.status, v.method, v.route, v.code, v.fields, left(a.api_key, 8), v.client, v.proven
 FROM shop JOIN app a ON a.id = app CROSS JOIN generate_series(1, 28) AS n

@@ -13,7 +13,7 @@ from pathlib import Path
 FOLDER, ADDRESSES = Path(sys.argv[1]), sys.argv[2:]
 NEEDS_AN_EVENT = {
     "tidings_bytes_refused_total", "tidings_connections_refused_total", "tidings_dead_events_total", "tidings_dispatch_paused", "tidings_inbox_removed_total",
-    "tidings_newer_events_total", "tidings_removed_sends_total",
+    "tidings_newer_events_total", "tidings_redriven_messages_total", "tidings_removed_sends_total",
     "tidings_postponed_total", "tidings_provider_alerts_total", "tidings_provider_breaker", "tidings_provider_call_seconds",
     "tidings_receipts_missed_total", "tidings_receipts_total", "tidings_sms_keywords_total",
     "tidings_realtime_behind_seconds", "tidings_realtime_connections", "tidings_realtime_events_total", "tidings_realtime_resets_total",

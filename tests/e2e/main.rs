@@ -3,6 +3,7 @@
 
 mod app;
 mod audit;
+mod cancel;
 mod command;
 mod deployment;
 mod descendants;

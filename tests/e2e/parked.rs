@@ -33,6 +33,16 @@ async fn parked_messages_are_listed_shown_and_redriven_once() {
         (Some("send"), Some(&*send_id.to_string()))
     );
 
+    let found = |arguments: &[&str]| {
+        let listed = installation.run(&[&["parked", "list", "--json"], arguments].concat()).json();
+        listed.as_array().unwrap().len()
+    };
+    assert_eq!(found(&["--cause", "malformed", "--since", "1h"]), 1);
+    for other in [["--cause", "535"], ["--provider", "main"], ["--category", "orders"], ["--before", "1h"]] {
+        assert_eq!(found(&other), 0, "{other:?}");
+    }
+    let none = installation.run(&["parked", "redrive", "--app", "shop", "--before", "1h"]);
+    assert_eq!((none.code, none.output.as_str()), (0, "Redrove 0 of 0.\n"));
     let dry = installation.run(&["parked", "redrive", "--app", "shop", "--dry-run"]);
     assert!(dry.output.starts_with("Would redrive 1 of 1.\n"), "{}", dry.output);
     let done = installation.run(&["parked", "redrive", "--app", "shop", "--json"]).json();
@@ -48,6 +58,8 @@ async fn a_redrive_requires_a_selection() {
     assert_eq!(installation.run(&["parked", "redrive"]).code, 2);
     assert_eq!(installation.run(&["parked", "redrive", "--channel", "fax"]).code, 2);
     assert_eq!(installation.run(&["parked", "redrive", "--all", "--app", "shop"]).code, 2);
+    assert_eq!(installation.run(&["parked", "redrive", "--all", "--cause", "535"]).code, 2);
+    assert_eq!(installation.run(&["parked", "list", "--since", "yesterday"]).code, 2);
     assert_eq!(installation.run(&["parked", "list", "--app", "nobody"]).code, 1);
     assert_eq!(installation.run(&["parked", "show", &Uuid::nil().to_string()]).code, 1);
 }

@@ -75,6 +75,8 @@ pub enum Object {
     Endpoint,
     Suppression,
     ParkedMessage,
+    /// A redrive that the dispatcher makes page by page.
+    Redrive,
     User,
     Request,
     CancellationKey,
@@ -107,6 +109,7 @@ impl fmt::Display for Object {
             Object::Endpoint => "endpoint",
             Object::Suppression => "suppression",
             Object::ParkedMessage => "parked message",
+            Object::Redrive => "redrive",
             Object::User => "user",
             Object::Request => "request",
             Object::CancellationKey => "send with this cancellationKey",
@@ -142,6 +145,13 @@ pub enum Conflict {
     TopicExists,
     /// Users may not subscribe themselves to the topic.
     TopicClosed,
+    /// The preview of a redrive is too old.
+    PreviewExpired,
+    /// An unfinished redrive may select the same messages.
+    RedriveOverlaps,
+    RedriveEnded,
+    /// The redrive is in this state already.
+    RedriveUnchanged,
 }
 
 impl Conflict {
@@ -158,6 +168,10 @@ impl Conflict {
             Conflict::CategoryExists => "category_exists",
             Conflict::TopicExists => "topic_exists",
             Conflict::TopicClosed => "topic_closed",
+            Conflict::PreviewExpired => "preview_expired",
+            Conflict::RedriveOverlaps => "redrive_overlaps",
+            Conflict::RedriveEnded => "redrive_ended",
+            Conflict::RedriveUnchanged => "redrive_unchanged",
         }
     }
 }
@@ -173,6 +187,10 @@ impl fmt::Display for Conflict {
             Conflict::CategoryExists => "a category with this identifier already exists",
             Conflict::TopicExists => "a topic with this identifier already exists",
             Conflict::TopicClosed => "the topic is not open",
+            Conflict::PreviewExpired => "the preview is older than 15 minutes; open it again",
+            Conflict::RedriveOverlaps => "another redrive that is not finished may select the same messages",
+            Conflict::RedriveEnded => "the redrive has ended",
+            Conflict::RedriveUnchanged => "the redrive is in this state already",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

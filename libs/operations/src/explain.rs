@@ -12,7 +12,7 @@ use service_kit::clock;
 use store::directory::user::User;
 use store::sends::list::ListedSend;
 use store::sends::pairs::{AttemptRecord, PairStatus};
-use store::sends::story::StoredRequest;
+use store::sends::story::{StoredRequest, SuppressedTarget};
 
 use crate::people::shown_identifier;
 use crate::requests::{SendFilter, SendPage, list_of, pairs_of};
@@ -62,6 +62,8 @@ pub struct Explanation {
     pub story: Option<Story>,
     /// Deliveries, items and skipped channels; [`Story`] names them by their places.
     pub pairs: Vec<PairStatus>,
+    /// Suppressions to which the story refers.
+    pub suppressed: Vec<SuppressedTarget>,
     pub now: Option<Now>,
 }
 
@@ -153,10 +155,11 @@ async fn explain(
     let Some(index) = index else {
         let verdict = not_among(&person, &stored);
         let request = Some(stored);
-        return Ok(Explanation { person, verdict, request, story: None, pairs: Vec::new(), now: None });
+        let (pairs, suppressed) = (Vec::new(), Vec::new());
+        return Ok(Explanation { person, verdict, request, story: None, pairs, suppressed, now: None });
     };
     let pairs = pairs_of(operations, app, send, index).await?;
-    let facts = facts(operations, app, send, &person, &stored, user.as_ref(), &pairs).await?;
+    let (facts, suppressed) = facts(operations, app, send, &person, &stored, user.as_ref(), &pairs).await?;
     let story = tell(&facts);
     let now = match &user {
         Some(user) if now => {
@@ -169,7 +172,7 @@ async fn explain(
         _ => None,
     };
     let verdict = story.verdict.clone();
-    Ok(Explanation { person, verdict, request: Some(stored), story: Some(story), pairs, now })
+    Ok(Explanation { person, verdict, request: Some(stored), story: Some(story), pairs, suppressed, now })
 }
 
 /// Lists the latest sends to a person, each with its verdict. With `now`, the answer also says what a send of the category would do
@@ -253,8 +256,9 @@ async fn unplanned(
         return Ok(Explained::Erased);
     }
     let person = Person::new(caller, app, user, found.as_ref().map(|user| &user.profile));
-    let (request, story, pairs, now) = (None, None, Vec::new(), None);
-    Ok(Explained::Found(Box::new(Explanation { person, verdict, request, story, pairs, now })))
+    let (request, story, pairs, suppressed, now) = (None, None, Vec::new(), Vec::new(), None);
+    let explanation = Explanation { person, verdict, request, story, pairs, suppressed, now };
+    Ok(Explained::Found(Box::new(explanation)))
 }
 
 /// Returns the age in milliseconds of a request that was created within the last minute. The id contains the time (RFC 9562, section
@@ -286,7 +290,8 @@ async fn facts(
     stored: &StoredRequest,
     user: Option<&User>,
     pairs: &[PairStatus],
-) -> Result<Facts, OperationError> {
+) -> Result<(Facts, Vec<SuppressedTarget>), OperationError> {
+    let mut suppressed = Vec::new();
     let mut found: Vec<PairFacts> = pairs.iter().map(pair_facts).collect();
     if let Some(user) = user {
         let times = database(operations.store.sends().item_times(app, send, user.number)).await?;
@@ -298,25 +303,26 @@ async fn facts(
         for pair in found.iter_mut().filter(|pair| pair.channel == Channel::InApp && pair.reason.is_none()) {
             pair.item = item;
         }
-        add_suppressions(operations, app, user, pairs, &mut found).await?;
+        suppressed = add_suppressions(operations, app, user, pairs, &mut found).await?;
     }
-    Ok(Facts {
+    let facts = Facts {
         who: person.shown().to_owned(),
         accepted_at: stored.accepted_at,
         send_at: stored.send_at,
         cancelled_at: stored.cancelled_at,
         pairs: found,
-    })
+    };
+    Ok((facts, suppressed))
 }
 
-/// Adds the suppressions of the targets that failed, and of the person's targets on suppressed channels.
+/// Adds the suppressions of the targets that failed, and of the person's targets on suppressed channels, and returns them.
 async fn add_suppressions(
     operations: &Operations,
     app: AppId,
     user: &User,
     pairs: &[PairStatus],
     found: &mut [PairFacts],
-) -> Result<(), OperationError> {
+) -> Result<Vec<SuppressedTarget>, OperationError> {
     let mut targets = Vec::new();
     for pair in pairs {
         let channel = pair.position.channel;
@@ -331,7 +337,8 @@ async fn add_suppressions(
             _ => {}
         }
     }
-    for suppressed in database(operations.store.sends().suppressed_targets(app, &targets)).await? {
+    let all = database(operations.store.sends().suppressed_targets(app, &targets)).await?;
+    for suppressed in &all {
         let is_about = |pair: &&mut PairFacts| {
             pair.channel == suppressed.channel
                 && matches!(pair.reason, Some(Reason::TargetGone | Reason::Suppressed))
@@ -345,7 +352,7 @@ async fn add_suppressions(
             });
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 fn pair_facts(pair: &PairStatus) -> PairFacts {

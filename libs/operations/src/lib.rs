@@ -26,6 +26,7 @@ pub mod profile;
 pub mod providers;
 pub mod publisher;
 pub mod receipts;
+pub mod redrives;
 pub mod refused_calls;
 pub mod requests;
 pub mod sends;

@@ -40,6 +40,8 @@ const TRIES: (u32, u32) = (5, 20);
 /// Minimum and maximum number of characters of a password.
 pub const PASSWORD_LENGTH: (usize, usize) = (12, 128);
 const LONGEST_EMAIL: usize = 254;
+/// An operator without a password confirms a step by having signed in within this time.
+const RECENT: Duration = Duration::from_secs(600);
 
 /// An operator who signed in.
 #[derive(Clone, Debug)]
@@ -58,6 +60,10 @@ pub enum SignInError {
     TooMany,
     #[error("This link has been used or has expired.")]
     SpentCode,
+    #[error(
+        "Your account has no password, so this needs a sign-in of the last ten minutes. `tidings operator link` prints a link."
+    )]
+    NotRecent,
     #[error("{}", domain::problem::joined(.0))]
     Invalid(Vec<Problem>),
     #[error(transparent)]
@@ -170,6 +176,40 @@ impl SignIns {
     pub async fn of_proxy(&self, email: &str) -> Result<Option<SignedIn>, OperationError> {
         let found = database(self.store.control().find_operator(&normal(email))).await?;
         Ok(found.filter(|operator| !operator.disabled).map(SignedIn::from))
+    }
+
+    /// Returns true if the operator of a session confirms a step with a password.
+    pub async fn asks_password(&self, session: &str) -> Result<bool, OperationError> {
+        let digest = sha256(session.as_bytes());
+        let proof = database(self.store.control().session_proof(&digest, RECENT)).await?;
+        Ok(proof.is_none_or(|(password, _)| password.is_some()))
+    }
+
+    /// Confirms a step of the operator of a session: by the password, with the same limits as for signing in, or by a recent sign-in if the
+    /// operator has none.
+    pub async fn confirm(
+        &self,
+        session: &str,
+        email: &str,
+        password: SecretString,
+        address: Peer,
+    ) -> Result<(), SignInError> {
+        let digest = sha256(session.as_bytes());
+        let proof = database(self.store.control().session_proof(&digest, RECENT)).await?;
+        let stored = match proof.ok_or(SignInError::Wrong)? {
+            (Some(stored), _) => stored,
+            (None, true) => return Ok(()),
+            (None, false) => return Err(SignInError::NotRecent),
+        };
+        self.count_address(address)?;
+        if !self.by_account.admit(&normal(email)) {
+            return Err(SignInError::TooMany);
+        }
+        if password.expose_secret().chars().count() > PASSWORD_LENGTH.1 {
+            return Err(SignInError::Wrong);
+        }
+        let is_correct = self.blocking(move || password::verify(password.expose_secret(), &stored)).await?;
+        if is_correct { Ok(()) } else { Err(SignInError::Wrong) }
     }
 
     pub async fn sign_out(&self, token: &str) -> Result<(), OperationError> {

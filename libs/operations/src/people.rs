@@ -1,7 +1,8 @@
 //! People, with their targets masked, for operators who help them.
 
 use domain::target::masked;
-use domain::{AppId, Channel, Timestamp, UserNumber, profile};
+use domain::{AppId, Channel, DeliveryId, Timestamp, UserNumber, profile};
+use store::deliveries::suppression::SuppressedTarget;
 use store::directory::device::Device;
 use store::directory::preference::CategoryPreference;
 use store::directory::topic::subscription::SubscribedTopic;
@@ -13,6 +14,8 @@ use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Maximum number of topics of a person that are shown.
 const MOST_TOPICS: i64 = 50;
+/// Maximum number of removed push tokens and browser subscriptions of a person that are shown.
+const MOST_REMOVED: i64 = 50;
 
 /// A person in a list, with masked targets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +36,19 @@ pub struct PersonTarget {
     pub channel: Channel,
     /// Masked.
     pub target: String,
-    /// Provider's code and time of the suppression; None if the target is used.
-    pub suppressed: Option<(String, Timestamp)>,
+    /// None if the target is used.
+    pub suppressed: Option<TargetSuppression>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetSuppression {
+    /// Delivery that led to the suppression.
+    pub delivery: DeliveryId,
+    /// Code with which the provider reported the target as dead.
+    pub code: String,
+    pub at: Timestamp,
+    /// True if the suppression removed the target from the person. Lifting it brings the target back.
+    pub removed: bool,
 }
 
 #[derive(Debug)]
@@ -138,6 +152,15 @@ pub async fn find_numbered(
     details(operations, caller, app, user.ok_or(OperationError::NotFound(Object::User))?).await
 }
 
+fn suppression(dead: &SuppressedTarget, removed: bool) -> TargetSuppression {
+    TargetSuppression { delivery: dead.delivery, code: dead.code.clone(), at: dead.at, removed }
+}
+
+fn removed(dead: &SuppressedTarget) -> PersonTarget {
+    let (target, suppressed) = (masked(&dead.target), Some(suppression(dead, true)));
+    PersonTarget { channel: dead.channel, target, suppressed }
+}
+
 async fn details(
     operations: &Operations,
     caller: &Caller,
@@ -148,15 +171,17 @@ async fn details(
     let identifier = user.identifier.as_str();
     let all = targets(&user);
     let suppressed = database(store.deliveries().suppressions_of(app, &all)).await?;
-    let targets = all.into_iter().map(|(channel, target)| PersonTarget {
-        channel,
-        suppressed: suppressed
-            .iter()
-            .find(|dead| dead.channel == channel && dead.target == target)
-            .map(|dead| (dead.code.clone(), dead.at)),
-        target: masked(&target),
+    let gone = database(store.deliveries().targets_removed_from(app, user.number, MOST_REMOVED)).await?;
+    let held = |dead: &SuppressedTarget| {
+        all.iter().any(|(channel, target)| (*channel, target) == (dead.channel, &dead.target))
+    };
+    let gone: Vec<PersonTarget> = gone.iter().filter(|dead| !held(dead)).map(removed).collect();
+    let targets = all.into_iter().map(|(channel, target)| {
+        let is_it = |dead: &&SuppressedTarget| dead.channel == channel && dead.target == target;
+        let suppressed = suppressed.iter().find(is_it).map(|dead| suppression(dead, false));
+        PersonTarget { channel, suppressed, target: masked(&target) }
     });
-    let targets = targets.collect();
+    let targets = targets.chain(gone).collect();
     let topics = store.directory().list_topics_of_user(app, identifier, None, MOST_TOPICS);
     let topics = database(topics).await?.unwrap_or_default();
     let counts = database(store.inbox().inbox_owner(app, identifier)).await?;

@@ -117,7 +117,12 @@ impl Permission {
             | Action::WebhookSecretRotate
             | Action::WebhookRedeliver => Permission::ManageWebhooks,
             Action::SuppressionLift => Permission::LiftSuppressions,
-            Action::ParkedRedrive => Permission::Redrive,
+            Action::ParkedRedrive
+            | Action::RedriveStart
+            | Action::RedrivePause
+            | Action::RedriveResume
+            | Action::RedriveStop
+            | Action::WaitingRelease => Permission::Redrive,
             Action::RequestCancel => Permission::CancelRequests,
             Action::UserErase => Permission::EraseUsers,
             Action::OperatorCreate

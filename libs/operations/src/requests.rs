@@ -2,13 +2,16 @@
 
 use std::collections::HashSet;
 
-use domain::{AppId, SendId, Status, Timestamp, UserNumber};
-use store::deliveries::waiting::WaitingDeliveries;
+use domain::{Action, AppId, Channel, SendId, Status, Timestamp, UserNumber};
+use store::deliveries::waiting::{WaitingCause, WaitingDeliveries};
 use store::sends::list::{ListedSend, SendRange, SendsOf};
 use store::sends::pairs::{PairFilter, PairStatus};
+use store::sends::recent::RecentSend;
+use store::sends::status::RequestSummary;
 
+use crate::sends::recent;
 use crate::waiting::database;
-use crate::{Caller, OperationError, Operations, Permission};
+use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Sends that one query reads.
 const READ: i64 = 100;
@@ -162,4 +165,68 @@ pub async fn waiting(
 ) -> Result<Vec<WaitingDeliveries>, OperationError> {
     caller.may(Permission::View, app)?;
     Ok(operations.store.deliveries().list_waiting(app, MOST_WAITING).await?)
+}
+
+/// Makes the next attempt of the deliveries that wait for a cause due now, of at most 10,000 of them, and returns their number. While the
+/// provider may not be called, they wait again.
+pub async fn release(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    cause: &WaitingCause,
+) -> Result<u64, OperationError> {
+    let actor = caller.authorize(Action::WaitingRelease, app)?;
+    let deliveries = operations.store.deliveries();
+    let released = database(deliveries.release_waiting(app, cause, MOST_WAITING - 1, actor)).await?;
+    tracing::info!(%app, channel = %cause.channel, reason = cause.reason.as_str(), released, "released waiting deliveries");
+    Ok(released)
+}
+
+/// A send, and how much of it a cancellation would stop.
+#[derive(Debug)]
+pub struct Cancellable {
+    pub summary: RequestSummary,
+    pub send: Option<RecentSend>,
+    /// Emails, pushes and SMS that no provider has received yet.
+    pub waiting: i64,
+    /// Recipients that are not planned yet.
+    pub unplanned: i64,
+}
+
+/// Returns what a cancellation of a send would stop now.
+///
+/// # Errors
+/// Returns [`Object::Request`] if the app has no such send, or if it was not planned yet.
+pub async fn cancellable(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    send: SendId,
+) -> Result<Cancellable, OperationError> {
+    caller.may(Permission::CancelRequests, app)?;
+    let (summary, described) = recent::find(operations, caller, app, send).await?;
+    let is_open = |status: &Status| Status::WAITING.contains(status) || *status == Status::Waiting;
+    let external = summary.counts.iter().filter(|(channel, _)| **channel != Channel::InApp);
+    let waiting = external.flat_map(|(_, counts)| counts).filter(|(status, _)| is_open(status));
+    let waiting = waiting.map(|(_, number)| number).sum();
+    let unplanned = i64::from(summary.recipients).saturating_sub(summary.planned).max(0);
+    Ok(Cancellable { waiting, unplanned, send: described, summary })
+}
+
+/// Cancels the deliveries of a send that no provider has received yet, and returns their number.
+///
+/// # Errors
+/// Returns [`Object::Request`] if the app has no such send, or if it was not planned yet.
+pub async fn cancel(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    send: SendId,
+) -> Result<u64, OperationError> {
+    let actor = caller.authorize(Action::RequestCancel, app)?;
+    let known = database(operations.store.sends().find_acceptance(app, send)).await?;
+    known.ok_or(OperationError::NotFound(Object::Request))?;
+    let cancelled = database(operations.store.deliveries().cancel_request(app, send, actor)).await?;
+    tracing::info!(%app, send_id = %send, cancelled, "cancelled a send");
+    Ok(cancelled)
 }

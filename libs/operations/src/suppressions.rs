@@ -1,9 +1,10 @@
 //! Suppressions of targets that a provider reported as dead.
 
 use domain::target::masked;
-use domain::{Action, AppId, Channel};
-use store::deliveries::suppression::{LiftedSuppression, Suppression, SuppressionFilter};
+use domain::{Action, AppId, Channel, DeliveryId};
+use store::deliveries::suppression::{LiftedSuppression, SuppressedTarget, Suppression, SuppressionFilter};
 
+use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Lists at most `limit` suppressions, latest first. Targets are masked unless `reveal` is true.
@@ -40,4 +41,22 @@ pub async fn lift(
     let deliveries = operations.store.deliveries();
     let lifted = deliveries.lift_suppression(app, channel, target, actor).await?;
     lifted.ok_or(OperationError::NotFound(Object::Suppression))
+}
+
+/// Finds the suppression that a delivery led to, to confirm that it is to be lifted. Its target is masked.
+///
+/// # Errors
+/// Returns [`Object::Suppression`] if there is no such suppression.
+pub async fn find(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    channel: Channel,
+    delivery: DeliveryId,
+) -> Result<SuppressedTarget, OperationError> {
+    caller.may(Permission::LiftSuppressions, app)?;
+    let found = database(operations.store.deliveries().suppression_by(app, channel, delivery)).await?;
+    let mut found = found.ok_or(OperationError::NotFound(Object::Suppression))?;
+    found.target = masked(&found.target);
+    Ok(found)
 }

@@ -74,6 +74,7 @@ pub const DELIVERIES_WAITING: &str = "tidings_deliveries_waiting";
 /// Labels: `channel`.
 pub const COPIES_IN_DOUBT: &str = "tidings_copies_in_doubt_total";
 pub const REMOVED_SENDS: &str = "tidings_removed_sends_total";
+pub const REDRIVEN: &str = "tidings_redriven_messages_total";
 /// Labels: `outcome`.
 pub const WEBHOOK_ATTEMPTS: &str = "tidings_webhook_attempts_total";
 pub const WEBHOOK_CALL_SECONDS: &str = "tidings_webhook_call_seconds";
@@ -128,6 +129,7 @@ fn describe() {
     describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
     describe_gauge!(DISPATCH_PAUSED, "1 if sends wait because a stream is nearly full, otherwise 0");
     describe_counter!(REMOVED_SENDS, "Sends removed because they were older than the retention");
+    describe_counter!(REDRIVEN, "Parked messages that redrives of the console published again");
     describe_counter!(RECEIPTS, "Receipts over SMPP");
     describe_counter!(RECEIPTS_MISSED, "Receipts that no message has matched within 30 seconds");
     describe_counter!(SMS_KEYWORDS, "Keywords in SMS from recipients");

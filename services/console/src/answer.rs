@@ -16,6 +16,10 @@ pub(crate) enum Refusal {
     NotFound(&'static str),
     /// The operator needs at least this role.
     Denied(Option<Role>),
+    /// A value of the form is not valid. Contains the problems.
+    Invalid(String),
+    /// The state that the form was made for has changed. Contains a sentence for the operator.
+    Stale(String),
     /// A form was sent from another site.
     ForeignForm,
     /// The trusted proxy names someone who is no operator.
@@ -33,6 +37,8 @@ impl From<OperationError> for Refusal {
         match error {
             OperationError::NotFound(object) => Refusal::NotFound(missing(object)),
             OperationError::Denied(permission) => Refusal::Denied(permission.least_role()),
+            OperationError::Conflict(conflict) => Refusal::Stale(sentence(&conflict.to_string())),
+            OperationError::Invalid(problems) => Refusal::Invalid(domain::problem::joined(&problems)),
             OperationError::Unavailable(error) => Refusal::Failed(format!("PostgreSQL: {error}")),
             OperationError::Later { message, cause } => Refusal::Failed(format!("{message} ({cause})")),
             error => Refusal::Defect(error.to_string()),
@@ -43,12 +49,21 @@ impl From<OperationError> for Refusal {
 fn missing(object: Object) -> &'static str {
     match object {
         Object::App => "There is no such app, or you have no role in it.",
+        Object::Redrive => "There is no such redrive in this app.",
+        Object::Suppression => "This suppression does not exist, or was lifted already.",
         Object::User => "There is no such person in this app.",
         Object::Request => {
             "There is no such send in this app. A send that was just accepted appears once it is planned."
         }
         _ => "It does not exist, or was removed.",
     }
+}
+
+/// Writes the message of an error as a sentence.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
 }
 
 /// Part of a page that was read, or the cause why it could not be.
@@ -88,6 +103,14 @@ pub(crate) fn page(status: StatusCode, template: &impl Template) -> Answer {
 pub(crate) fn see_other(location: String) -> HttpResponse {
     let mut response = HttpResponse::SeeOther();
     response.insert_header((LOCATION, location)).insert_header((CACHE_CONTROL, "no-store")).finish()
+}
+
+/// Returns the path to which a browser goes after a form: `next` if it is a path of the console.
+pub(crate) fn local(base: &str, next: &str) -> String {
+    let home = format!("{base}/");
+    let is_path = next.starts_with(&home) && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']);
+    let is_plain = next.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
+    if is_path && is_plain { next.to_owned() } else { home }
 }
 
 /// Page for a refusal.

@@ -12,9 +12,13 @@ use service_kit::{Context, Network};
 use store::control::app::App;
 
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
+use crate::changes::change;
 use crate::files::Files;
-use crate::pages::shell::{Api, Visit};
-use crate::pages::{explain, find, installation, overview, parked, people, refused, sends, sign_in, waiting};
+use crate::pages::shell::{Api, Visit, done};
+use crate::pages::{
+    cancel, erase, explain, find, installation, lift, overview, parked, people, redrive, refused, release,
+    sends, sign_in, waiting,
+};
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
 use crate::session;
@@ -37,6 +41,8 @@ pub(crate) struct Console {
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
     pub(crate) files: Files,
+    /// Number of the inbox partitions of the installation.
+    pub(crate) partitions: u32,
     /// Path before all paths of the console, without a trailing slash.
     pub(crate) base: String,
     api: Api,
@@ -57,6 +63,7 @@ impl Console {
             sign_ins: SignIns::new(context.store.clone())?,
             overviews: Overviews::new(context.store.clone()),
             files: Files::new()?,
+            partitions: context.partitions,
             base: settings.base_path.clone(),
             api: api(context)?,
             public_origin: settings.public_url.as_ref().map(|url| origin(url.expose())),
@@ -123,31 +130,50 @@ impl Console {
                 self.files.answer(name, request).ok_or(MISSING)
             }
             ("GET", []) => self.home(request).await,
-            ("GET", ["apps"]) => overview::apps(self, self.visit(request, None, "").await?),
-            ("GET", ["installation"]) => installation::show(self, self.visit(request, None, "").await?).await,
+            ("GET", ["apps"]) => overview::apps(self, self.visit(request, None, &query, "").await?),
+            ("GET", ["installation"]) => {
+                installation::show(self, self.visit(request, None, &query, "").await?).await
+            }
             ("GET", ["apps", app, rest @ ..]) => {
-                let visit = self.visit(request, Some(app), rest.first().unwrap_or(&"")).await?;
+                let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
                 match rest {
                     [] => overview::overview(self, visit).await,
                     ["sends"] => sends::list(self, visit, &query).await,
                     ["sends", id] => sends::send(self, visit, id, &query).await,
                     ["sends", id, "explain"] => explain::explain(self, visit, id, &query).await,
+                    ["sends", id, "cancel"] => cancel::ask(self, visit, id).await,
+                    ["suppressions", "lift"] => lift::ask(self, visit, &query).await,
                     ["people"] => people::list(self, visit, &query).await,
                     ["people", identifier] => people::person(self, visit, identifier).await,
+                    ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
                     ["people", "number", number] => people::numbered(self, visit, number).await,
+                    ["waiting", "release"] => release::ask(self, visit, &query).await,
                     ["waiting"] => waiting::list(self, visit).await,
                     ["parked"] => parked::list(self, visit, &query).await,
+                    ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
+                    ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
+                    ["parked", "runs", id] => redrive::run(self, visit, id).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
                 }
+            }
+            ("POST", ["apps", app, rest @ ..]) => {
+                let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
+                change(self, request, (visit, rest), &query, body).await
             }
             _ => Err(MISSING),
         }
     }
 
     /// Finds the operator who asks, and the app of the page among those that the operator may see.
-    async fn visit(&self, request: &HttpRequest, app: Option<&str>, tab: &str) -> Result<Visit, Refusal> {
+    async fn visit(
+        &self,
+        request: &HttpRequest,
+        app: Option<&str>,
+        query: &Pairs,
+        tab: &str,
+    ) -> Result<Visit, Refusal> {
         let operator = session::operator(self, request).await?;
         let apps = apps::list(&self.operations, &operator.caller).await?;
         let app = match app {
@@ -171,13 +197,15 @@ impl Console {
             operator,
             apps,
             app,
-            tab: tab.to_owned(),
+            // Suppressions are reached from people.
+            tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
             by_proxy,
+            done: query.text("done").and_then(done),
         })
     }
 
     async fn home(&self, request: &HttpRequest) -> Answer {
-        let visit = self.visit(request, None, "").await?;
+        let visit = self.visit(request, None, &Pairs::default(), "").await?;
         Ok(see_other(match visit.apps.as_slice() {
             [only] => visit.app_path(only),
             _ => format!("{}/apps", self.base),
@@ -207,6 +235,14 @@ impl Console {
                      tidings operator create {email}"
                 );
                 (StatusCode::FORBIDDEN, "Not an operator", named.as_str())
+            }
+            Refusal::Invalid(problems) => {
+                named = problems;
+                (StatusCode::BAD_REQUEST, "Not accepted", named.as_str())
+            }
+            Refusal::Stale(text) => {
+                named = text;
+                (StatusCode::CONFLICT, "Nothing was changed", named.as_str())
             }
             Refusal::ForeignForm => (StatusCode::FORBIDDEN, "Form refused", FOREIGN),
             Refusal::Failed(cause) => {

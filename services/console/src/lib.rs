@@ -4,6 +4,7 @@
 //! operator's permissions, and render templates. Every page works without scripts.
 
 mod answer;
+mod changes;
 mod console;
 mod files;
 mod pages;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 20] = [
+pub const ROUTES: [(&str, &str); 33] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -16,11 +16,24 @@ pub const ROUTES: [(&str, &str); 20] = [
     ("GET", "/apps/{app}/sends"),
     ("GET", "/apps/{app}/sends/{id}"),
     ("GET", "/apps/{app}/sends/{id}/explain"),
+    ("GET", "/apps/{app}/sends/{id}/cancel"),
+    ("POST", "/apps/{app}/sends/{id}/cancel"),
     ("GET", "/apps/{app}/people"),
     ("GET", "/apps/{app}/people/{id}"),
     ("GET", "/apps/{app}/people/number/{number}"),
+    ("GET", "/apps/{app}/people/{id}/erase"),
+    ("POST", "/apps/{app}/people/{id}/erase"),
+    ("GET", "/apps/{app}/suppressions/lift"),
+    ("POST", "/apps/{app}/suppressions/lift"),
     ("GET", "/apps/{app}/waiting"),
+    ("GET", "/apps/{app}/waiting/release"),
+    ("POST", "/apps/{app}/waiting/release"),
     ("GET", "/apps/{app}/parked"),
+    ("GET", "/apps/{app}/parked/redrive"),
+    ("POST", "/apps/{app}/parked/redrive"),
+    ("GET", "/apps/{app}/parked/redrive.csv"),
+    ("GET", "/apps/{app}/parked/runs/{number}"),
+    ("POST", "/apps/{app}/parked/runs/{number}"),
     ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),

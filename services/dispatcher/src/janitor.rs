@@ -29,6 +29,9 @@ const FILES: u32 = 100;
 /// Refused calls per statement, and how long they are kept. Of each app, only the latest are kept.
 const REFUSED_CALLS: u32 = 5_000;
 const REFUSED_CALLS_FOR: Duration = Duration::from_secs(14 * 86_400);
+/// Redrives per statement, and how long they are kept after their end.
+const REDRIVES: u32 = 1_000;
+const REDRIVES_FOR: Duration = Duration::from_secs(90 * 86_400);
 
 /// Several dispatchers may do this at once, because removing twice is harmless.
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
@@ -51,6 +54,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_refused_calls(&context)).await {
             tracing::warn!(%error, "cannot remove old refused calls; trying again");
+        }
+        if let Some(Err(error)) = token.run_until_cancelled(remove_redrives(&context)).await {
+            tracing::warn!(%error, "cannot remove old redrives; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(remove_files_and_keys(&context)).await {
             tracing::warn!(
@@ -127,6 +133,11 @@ async fn remove_refused_calls(context: &Context) -> Result<(), store::Error> {
     while control.remove_old_refused_calls(REFUSED_CALLS_FOR, REFUSED_CALLS).await?
         == u64::from(REFUSED_CALLS)
     {}
+    Ok(())
+}
+
+async fn remove_redrives(context: &Context) -> Result<(), store::Error> {
+    while context.store.deliveries().remove_old_runs(REDRIVES_FOR, REDRIVES).await? == u64::from(REDRIVES) {}
     Ok(())
 }
 

@@ -15,6 +15,7 @@ mod observer;
 mod plan_error;
 mod planner;
 mod receipts;
+mod redrives;
 mod timers;
 
 pub use intake::DURABLE;
@@ -39,6 +40,7 @@ pub async fn run(context: Context) -> anyhow::Result<()> {
     context.spawn("marks", marks::run(context.clone()));
     context.spawn("eraser", eraser::run(context.clone()));
     context.spawn("receipts", receipts::run(context.clone()));
+    context.spawn("redrives", redrives::run(context.clone()));
     context.spawn("observer", observer::run(context.clone()));
     context.tasks.stopping().await;
     Ok(())

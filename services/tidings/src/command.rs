@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
-    DONE, app, audit, explain, healthcheck, master_key, migrate, operator, parked, processes, provider,
-    rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users, verify, version,
-    waiting, webhook,
+    DONE, app, audit, cancel, erase, explain, healthcheck, master_key, migrate, operator, parked, processes,
+    provider, rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users, verify,
+    version, waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -62,6 +62,7 @@ pub(crate) enum Tool {
     Template(template::Command),
     Explain(explain::Arguments),
     Sends(sends::Arguments),
+    Cancel(cancel::Arguments),
     Waiting(waiting::Arguments),
     Processes(processes::Arguments),
     #[command(subcommand)]
@@ -69,6 +70,7 @@ pub(crate) enum Tool {
     #[command(subcommand)]
     Suppression(suppression::Command),
     Users(users::Arguments),
+    Erase(erase::Arguments),
     Refused(refused_calls::Arguments),
     #[command(subcommand)]
     Operator(operator::Command),
@@ -116,10 +118,12 @@ impl Tool {
             Tool::Template(command) => template::run(command).await?,
             Tool::Explain(arguments) => explain::run(&arguments).await?,
             Tool::Sends(arguments) => sends::run(&arguments).await?,
+            Tool::Cancel(arguments) => cancel::run(&arguments).await?,
             Tool::Waiting(arguments) => waiting::run(&arguments).await?,
             Tool::Parked(command) => parked::run(command).await?,
             Tool::Suppression(command) => suppression::run(command).await?,
             Tool::Users(arguments) => users::run(&arguments).await?,
+            Tool::Erase(arguments) => erase::run(&arguments).await?,
             Tool::Refused(arguments) => refused_calls::run(&arguments).await?,
             Tool::Operator(command) => operator::run(command).await?,
             Tool::Audit(command) => audit::run(command).await?,

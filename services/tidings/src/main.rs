@@ -2,6 +2,7 @@
 
 mod app;
 mod audit;
+mod cancel;
 mod command;
 mod comparing;
 mod control_plane;
@@ -11,6 +12,7 @@ mod demo;
 mod dev_file;
 mod differences;
 mod document;
+mod erase;
 mod explain;
 mod healthcheck;
 mod listing;

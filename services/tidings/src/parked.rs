@@ -16,6 +16,7 @@ use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::{self, Options};
 use crate::refused::{InvalidInput, OrMissing as _};
+use crate::sends::{Since, parse_since};
 
 /// List, show and redrive parked messages.
 #[derive(Debug, Subcommand)]
@@ -39,6 +40,21 @@ struct Selection {
     /// Only this delivery
     #[arg(long, value_name = "ID")]
     delivery: Option<DeliveryId>,
+    /// Only messages with this cause: the code of the provider's last answer, as `list` shows it
+    #[arg(long)]
+    cause: Option<String>,
+    /// Only deliveries that this provider made last
+    #[arg(long, value_name = "NAME")]
+    provider: Option<String>,
+    /// Only messages of sends of this category
+    #[arg(long)]
+    category: Option<String>,
+    /// Only messages parked since this time (2026-11-29T09:00:00Z) or within this duration (2h, 3d)
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    since: Option<Since>,
+    /// Only messages parked before this time, or longer ago than this duration
+    #[arg(long, value_name = "TIME", value_parser = parse_since)]
+    before: Option<Since>,
 }
 
 /// List parked messages, earliest first, and whether a redrive would publish them.
@@ -75,7 +91,7 @@ pub(crate) struct ShowArguments {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   tidings parked redrive --app shop --channel email --dry-run
-  tidings parked redrive --app shop --channel email
+  tidings parked redrive --app shop --channel email --cause 535 --since 2h
   tidings parked redrive --delivery 6f9a6721-db99-52b3-8e3e-78775110ebb0
   tidings parked redrive --all --json
 
@@ -85,7 +101,7 @@ pub(crate) struct RedriveArguments {
     #[command(flatten)]
     selection: Selection,
     /// Select all parked messages
-    #[arg(long, conflicts_with_all = ["app", "channel", "delivery"])]
+    #[arg(long, conflicts_with_all = ["app", "channel", "delivery", "cause", "provider", "category", "since", "before"])]
     all: bool,
     /// Report what would be redriven, and change nothing
     #[arg(long)]
@@ -105,11 +121,26 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 impl Selection {
     async fn filter(&self, control_plane: &ControlPlane) -> anyhow::Result<ParkedFilter> {
         let app = control_plane.app_id(self.app.as_deref()).await?;
-        Ok(ParkedFilter { app, channel: self.channel, delivery: self.delivery, id: None })
+        Ok(ParkedFilter {
+            app,
+            channel: self.channel,
+            provider: self.provider.clone(),
+            cause: self.cause.clone(),
+            category: self.category.clone(),
+            delivery: self.delivery,
+            id: None,
+            since: self.since.map(Since::time),
+            before: self.before.map(Since::time),
+        })
     }
 
     fn is_empty(&self) -> bool {
-        self.app.is_none() && self.channel.is_none() && self.delivery.is_none()
+        let ranges = [self.since, self.before];
+        let texts = [&self.app, &self.cause, &self.provider, &self.category];
+        texts.iter().all(|text| text.is_none())
+            && ranges.iter().all(Option::is_none)
+            && self.channel.is_none()
+            && self.delivery.is_none()
     }
 }
 
@@ -142,7 +173,9 @@ fn attempt_as_json(attempt: &AttemptRecord) -> Value {
 async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
     if arguments.selection.is_empty() && !arguments.all {
         return Err(InvalidInput(
-            "select what to redrive: --app, --channel or --delivery, or --all".to_owned(),
+            "select what to redrive: --app, --channel, --provider, --cause, --category, --since, --before or --delivery, \
+             or --all"
+                .to_owned(),
         )
         .into());
     }

@@ -20,6 +20,35 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// State of a redrive that the dispatcher makes page by page.
+    RunState {
+        Running = "running",
+        Paused = "paused",
+        /// Ended by an operator.
+        Stopped = "stopped",
+        Done = "done",
+    }
+}
+
+impl RunState {
+    /// True if the run never continues.
+    #[must_use]
+    pub fn is_end(self) -> bool {
+        matches!(self, RunState::Stopped | RunState::Done)
+    }
+}
+
+text_enum! {
+    /// Reason why a run paused itself.
+    Pause {
+        /// Too many of the latest redriven deliveries have failed or are parked again.
+        Failing = "failing",
+        /// A redriven delivery waits for the circuit breaker of its provider.
+        BreakerOpen = "breaker_open",
+    }
+}
+
 /// Facts that decide whether a redrive publishes a parked message. All fields about the delivery are false if the message does not belong
 /// to one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod own_permissions;
 mod permissions;
 mod providers;
 mod receipts;
+mod redrives;
 mod sends;
 mod system;
 mod templates;

@@ -4,7 +4,11 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use domain::app_setting::AppSetting;
-use domain::{CategoryId, Channel, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp, UserNumber};
+use domain::redrive::RunState;
+use domain::{
+    CategoryId, Channel, DeliveryId, Reason, Role, SendId, SigningAlgorithm, TemplateProfile, Timestamp,
+    UserNumber,
+};
 use operations::apps::creation::{self, PublicAccess};
 use operations::apps::{self, keys, settings};
 use operations::overview::Overviews;
@@ -14,7 +18,9 @@ use operations::sends::recent;
 use operations::templates::{self, Sample, TemplateDocument};
 use operations::{
     Caller, Conflict, Grant, Object, OperationError, Operations, Permission, audit, categories, explain,
-    operators, parked, people, refused_calls, suppressions, topics,
+    operators, parked, people,
+    redrives::{self, NewRedrive},
+    refused_calls, suppressions, topics,
     users::{self, UserFilter},
     webhooks,
 };
@@ -22,6 +28,7 @@ use serde_json::json;
 use store::database::audit::{AuditFilter, AuditScope};
 use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::suppression::SuppressionFilter;
+use store::deliveries::waiting::WaitingCause;
 use store::directory::category::{CategoryValues, NewCategory};
 use store::sends::pairs::PairFilter;
 use uuid::Uuid;
@@ -61,6 +68,8 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
     let (any, send) = (SendFilter::default(), SendId(Uuid::nil()));
     call!(denied, "list sends", requests::list(operations, caller, app, any, 1));
+    call!(denied, "cancellable send", requests::cancellable(operations, caller, app, send));
+    call!(denied, "cancel send", requests::cancel(operations, caller, app, send));
     call!(denied, "list waiting", requests::waiting(operations, caller, Some(app)));
     call!(denied, "explain send", explain::request(operations, caller, app, "ada", send, false));
     call!(denied, "explain sends", explain::latest(operations, caller, app, "ada", any, 1, false));
@@ -68,6 +77,8 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
     call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
     call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
+    let delivery = DeliveryId(Uuid::nil());
+    call!(denied, "find suppression", suppressions::find(operations, caller, app, Channel::Sms, delivery));
     call!(denied, "preview provider", providers::preview(operations, caller, app, &draft));
     call!(denied, "set provider", providers::set(operations, caller, app, &draft));
     call!(denied, "stored provider", providers::stored(operations, caller, app, "main"));
@@ -85,12 +96,43 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "remove endpoint", webhooks::remove(operations, caller, app, 1));
     call!(denied, "preview redrive", parked::preview(operations, caller, &of_app));
     call!(denied, "redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
+    denied.extend(redrive_denials(world, operations, caller).await);
     call!(denied, "set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
     call!(denied, "rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
     call!(denied, "create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
     call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
     call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
     call!(denied, "audit", audit::list(operations, caller, app.into(), 1));
+    denied
+}
+
+/// Calls the use cases of redrives that the dispatcher makes, like [`denials`].
+async fn redrive_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let (app, mut denied) = (world.shop, Vec::new());
+    let any = ParkedFilter::default();
+    let new = NewRedrive {
+        app,
+        filter: &any,
+        previewed_at: NOW,
+        per_second: 50,
+        expected: 1,
+        typed: None,
+        is_confirmed: false,
+    };
+    call!(denied, "preview run", redrives::preview(operations, caller, app, &any, |_| ()));
+    call!(denied, "start run", redrives::start(operations, caller, &new));
+    let (provider, code) = (Some("main".to_owned()), None);
+    let cause = WaitingCause { channel: Channel::Sms, reason: Reason::BreakerOpen, provider, code };
+    call!(denied, "release waiting", requests::release(operations, caller, app, &cause));
+    call!(denied, "pause run", redrives::change(operations, caller, app, 1, RunState::Paused));
+    call!(denied, "resume run", redrives::change(operations, caller, app, 1, RunState::Running));
+    call!(denied, "stop run", redrives::change(operations, caller, app, 1, RunState::Stopped));
+    call!(denied, "list runs", redrives::list(operations, caller, app, 1));
+    call!(denied, "find run", redrives::find(operations, caller, app, 1));
     denied
 }
 
@@ -185,9 +227,9 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 42,
-            Role::Support => 36,
-            Role::Editor => 30,
+            Role::Viewer => 51,
+            Role::Support => 44,
+            Role::Editor => 38,
             Role::Operator => 6,
             Role::Admin => 0,
         };
@@ -203,7 +245,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 69);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 80);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -212,7 +254,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 24, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 31, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

@@ -281,6 +281,24 @@ impl Control<'_> {
         Ok(Some(Operator { id: row.id, email: row.email, disabled: false, created_at, grants }))
     }
 
+    /// Returns the password of the operator of a session, if one is set, and true if the session began within `recent`.
+    pub async fn session_proof(
+        self,
+        digest: &[u8],
+        recent: Duration,
+    ) -> Result<Option<(Option<String>, bool)>, Error> {
+        let row = sqlx::query!(
+            r#"SELECT o.password, s.created_at > now() - make_interval(secs => $2) AS "is_recent!"
+             FROM operator_session s JOIN operator o ON o.id = s.operator_id
+             WHERE s.digest = $1 AND s.expires_at > now() AND o.disabled_at IS NULL"#,
+            digest,
+            recent.as_secs_f64()
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(row.map(|row| (row.password, row.is_recent)))
+    }
+
     pub async fn end_operator_session(self, digest: &[u8]) -> Result<(), Error> {
         sqlx::query!("DELETE FROM operator_session WHERE digest = $1", digest).execute(&self.0.pool).await?;
         Ok(())

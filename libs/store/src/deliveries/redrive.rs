@@ -1,30 +1,49 @@
 //! [`domain::redrive`] decides which messages a redrive skips and what it publishes.
 
-use std::collections::HashSet;
+pub mod run;
 
 use chrono::{DateTime, Utc};
 use domain::redrive::{Obstacles, ParkedMessage, Skip};
 use domain::{
-    Action, Actor, AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp, UserNumber,
+    Action, Actor, ActorKind, AppId, Channel, DeliveryId, Lane, SendId, Status, StreamName, Timestamp,
+    UserNumber,
 };
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use crate::database::columns::columns;
+use crate::database::instant::instant;
 use crate::deliveries::timer::{self, NewTimer};
 use crate::{Deliveries, Error, deliveries::cancellation};
 
+/// Messages that one query of a list reads. Fewer may match.
+const READ: i64 = 1_000;
+
 /// A property that is `None` matches all messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParkedFilter {
     pub app: Option<AppId>,
     pub channel: Option<Channel>,
+    /// Last provider of the delivery.
+    pub provider: Option<String>,
+    /// Code of the provider's last answer, or the error that occurred when the message was processed.
+    pub cause: Option<String>,
+    /// Identifier of the send's category.
+    pub category: Option<String>,
     pub delivery: Option<DeliveryId>,
     pub id: Option<Uuid>,
+    /// Only messages parked at this time or later.
+    pub since: Option<Timestamp>,
+    /// Only messages parked before this time.
+    pub before: Option<Timestamp>,
 }
 
 /// Time of parking and id of a message, by which the list is ordered.
-pub type ParkedPosition = (Timestamp, Uuid);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParkedPosition {
+    at: DateTime<Utc>,
+    id: Uuid,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParkedEntry {
@@ -50,6 +69,7 @@ pub struct ParkedEntry {
     /// None if a redrive would publish the message.
     pub skip: Option<Skip>,
     obstacles: Obstacles,
+    position: ParkedPosition,
 }
 
 impl ParkedEntry {
@@ -60,10 +80,6 @@ impl ParkedEntry {
             Some(StreamName::Job(channel, _)) => Some(channel),
             _ => None,
         }
-    }
-
-    fn position(&self) -> ParkedPosition {
-        (self.parked_at, self.id)
     }
 
     fn for_redrive(&self) -> ParkedMessage<'_> {
@@ -103,7 +119,8 @@ impl Deliveries<'_> {
         limit: i64,
     ) -> Result<Vec<ParkedEntry>, Error> {
         let mut connection = self.0.pool.acquire().await?;
-        select(&mut connection, filter, after, limit).await
+        let ids = select(&mut connection, filter, after, limit).await?;
+        judge(&mut connection, &ids).await
     }
 
     /// Redrives the next page of at most `limit` parked messages in one transaction, with a row in the audit log for each. Skipped messages
@@ -119,60 +136,142 @@ impl Deliveries<'_> {
         actor: &Actor,
     ) -> Result<Vec<ParkedEntry>, Error> {
         let mut transaction = self.0.begin().await?;
-        let found = select(&mut transaction, filter, after, limit).await?;
-        hold(&mut transaction, &found).await?;
-        // The first read did not lock the rows, so they may have changed since. Read them again now that they are locked.
-        let held: HashSet<Uuid> = found.iter().map(|parked| parked.id).collect();
-        let mut found = select(&mut transaction, filter, after, limit).await?;
-        found.retain(|parked| held.contains(&parked.id));
-        let mut timers = Vec::with_capacity(found.len());
-        let mut again: Vec<&ParkedEntry> = Vec::with_capacity(found.len());
-        let mut page = found.clone();
-        for (parked, listed) in found.iter().zip(&mut page).filter(|(parked, _)| parked.skip.is_none()) {
-            match redrive_timer(parked, now) {
-                Some(timer) => {
-                    timers.push(timer);
-                    again.push(parked);
-                }
-                None => listed.skip = Some(Skip::Unreadable),
-            }
-        }
-        remove_parked(&mut transaction, &again, actor).await?;
-        timer::insert(&mut transaction, &timers).await?;
+        let ids = select(&mut transaction, filter, after, limit).await?;
+        let author = actor.to_string();
+        let author = Author { text: &author, kind: actor.kind() };
+        let redriven = redrive_among(&mut transaction, &ids, now, author).await?;
         transaction.commit().await?;
-        Ok(page)
+        Ok(redriven.page)
     }
 }
 
 #[must_use]
 pub fn position_after(page: &[ParkedEntry]) -> Option<ParkedPosition> {
-    page.last().map(ParkedEntry::position)
+    page.last().map(|parked| parked.position)
 }
+
+/// Author of a redrive in the audit log.
+#[derive(Clone, Copy)]
+struct Author<'a> {
+    text: &'a str,
+    kind: ActorKind,
+}
+
+/// Messages of a page, as they were before the redrive.
+struct Redriven {
+    page: Vec<ParkedEntry>,
+    /// Number of messages that will be published.
+    timers: usize,
+}
+
+/// Redrives those of the parked messages that are still useful.
+async fn redrive_among(
+    connection: &mut PgConnection,
+    ids: &[Uuid],
+    now: Timestamp,
+    author: Author<'_>,
+) -> Result<Redriven, Error> {
+    let found = judge(connection, ids).await?;
+    hold(connection, &found).await?;
+    // The first read did not lock the rows, so they may have changed since. Read them again now that they are locked.
+    let held: Vec<Uuid> = found.iter().map(|parked| parked.id).collect();
+    let found = judge(connection, &held).await?;
+    let mut timers = Vec::with_capacity(found.len());
+    let mut again: Vec<&ParkedEntry> = Vec::with_capacity(found.len());
+    let mut page = found.clone();
+    for (parked, listed) in found.iter().zip(&mut page).filter(|(parked, _)| parked.skip.is_none()) {
+        match redrive_timer(parked, now) {
+            Some(timer) => {
+                timers.push(timer);
+                again.push(parked);
+            }
+            None => listed.skip = Some(Skip::Unreadable),
+        }
+    }
+    remove_parked(connection, &again, author).await?;
+    timer::insert(connection, &timers).await?;
+    Ok(Redriven { page, timers: timers.len() })
+}
+
+/// Part of the list of parked messages.
+struct Examined {
+    /// Messages that match the filter.
+    ids: Vec<Uuid>,
+    /// Position of the last message that was examined; None if there was none.
+    position: Option<ParkedPosition>,
+    is_end: bool,
+}
+
+/// Reads the next `read` parked messages after a position, up to the `most`-th that matches the filter.
+async fn examine(
+    connection: &mut PgConnection,
+    filter: &ParkedFilter,
+    after: Option<ParkedPosition>,
+    read: i64,
+    most: usize,
+) -> Result<Examined, Error> {
+    let streams = |channel: Channel| -> Vec<String> {
+        Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
+    };
+    let streams = filter.channel.map(streams);
+    let rows = sqlx::query_file!(
+        "src/deliveries/redrive/page.sql",
+        filter.app.map(|app| app.0),
+        streams.as_deref(),
+        filter.cause,
+        filter.provider,
+        filter.category,
+        filter.delivery.map(|delivery| delivery.0),
+        filter.id,
+        after.map(|after| after.at),
+        after.map_or(Uuid::nil(), |after| after.id),
+        read,
+        filter.since.map(instant),
+        filter.before.map(instant)
+    )
+    .fetch_all(connection)
+    .await?;
+    let mut found = Examined { ids: Vec::new(), position: after, is_end: rows.len() as i64 != read };
+    for row in rows {
+        if found.ids.len() == most {
+            found.is_end = false;
+            break;
+        }
+        found.position = Some(ParkedPosition { at: row.parked_at, id: row.id });
+        if row.is_selected {
+            found.ids.push(row.id);
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the ids of the next `limit` messages that match the filter.
 
 async fn select(
     connection: &mut PgConnection,
     filter: &ParkedFilter,
     after: Option<ParkedPosition>,
     limit: i64,
-) -> Result<Vec<ParkedEntry>, Error> {
-    let streams = |channel: Channel| -> Vec<String> {
-        Lane::ALL.iter().map(|&lane| StreamName::Job(channel, lane).to_string()).collect()
-    };
-    let streams = filter.channel.map(streams);
-    let rows = sqlx::query_file_as!(
-        ParkedRow,
-        "src/deliveries/redrive/parked.sql",
-        filter.app.map(|app| app.0),
-        streams.as_deref(),
-        filter.delivery.map(|delivery| delivery.0),
-        filter.id,
-        after.map(|(at, _)| DateTime::<Utc>::from(at)),
-        after.map_or(Uuid::nil(), |(_, id)| id),
-        limit
-    )
-    .fetch_all(connection)
-    .await?;
-    Ok(rows.into_iter().map(ParkedEntry::from).collect())
+) -> Result<Vec<Uuid>, Error> {
+    let limit = usize::try_from(limit).unwrap_or_default();
+    let (mut ids, mut position) = (Vec::new(), after);
+    loop {
+        let found = examine(connection, filter, position, READ, limit.saturating_sub(ids.len())).await?;
+        ids.extend(found.ids);
+        position = found.position;
+        if found.is_end || ids.len() >= limit {
+            return Ok(ids);
+        }
+    }
+}
+
+/// Reads parked messages, with the facts that decide whether they are redriven now.
+async fn judge(connection: &mut PgConnection, ids: &[Uuid]) -> Result<Vec<ParkedEntry>, Error> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let rows = sqlx::query_file_as!(ParkedRow, "src/deliveries/redrive/parked.sql", ids);
+    Ok(rows.fetch_all(connection).await?.into_iter().map(ParkedEntry::from).collect())
 }
 
 /// Locks requests, deliveries and parked messages. Every transaction locks them in this order, which prevents deadlocks.
@@ -220,7 +319,7 @@ fn redrive_timer(parked: &ParkedEntry, now: Timestamp) -> Option<NewTimer> {
 async fn remove_parked(
     connection: &mut PgConnection,
     again: &[&ParkedEntry],
-    actor: &Actor,
+    author: Author<'_>,
 ) -> Result<(), Error> {
     sqlx::query!(
         "WITH gone AS (
@@ -233,10 +332,10 @@ async fn remove_parked(
          UPDATE delivery d SET status = $3, reason = NULL, settled_at = NULL FROM gone
          WHERE (d.app_id, d.id) = (gone.app_id, gone.delivery_id) AND d.status = $4",
         &again.iter().map(|parked| parked.id).collect::<Vec<_>>(),
-        actor.to_string(),
+        author.text,
         Status::Retrying.as_str(),
         Status::Parked.as_str(),
-        actor.kind().as_str(),
+        author.kind.as_str(),
         Action::ParkedRedrive.as_str()
     )
     .execute(connection)
@@ -272,6 +371,7 @@ impl From<ParkedRow> for ParkedEntry {
             message: row.message,
             skip: None,
             obstacles,
+            position: ParkedPosition { at: row.parked_at, id: row.id },
         };
         parked.skip = parked.for_redrive().skip();
         parked

@@ -1,9 +1,9 @@
 //! Deliveries that wait for a timer, of all sends.
 
-use domain::{AppId, Channel, Reason, SendId, StreamName, Timestamp};
+use domain::{Action, Actor, AppId, Channel, Lane, Reason, SendId, StreamName, Timestamp};
 use uuid::Uuid;
 
-use crate::{Deliveries, Error};
+use crate::{Deliveries, Error, database::audit::AuditEntry};
 
 /// Deliveries of an app that wait for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,24 @@ pub struct WaitingDeliveries {
     pub next_attempt_at: Timestamp,
 }
 
+/// Cause for which deliveries wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingCause {
+    pub channel: Channel,
+    pub reason: Reason,
+    pub provider: Option<String>,
+    pub code: Option<String>,
+}
+
 impl WaitingDeliveries {
+    /// Returns true if the deliveries wait for this cause.
+    #[must_use]
+    pub fn is_for(&self, cause: &WaitingCause) -> bool {
+        (self.channel, self.reason) == (cause.channel, cause.reason)
+            && self.provider == cause.provider
+            && self.code == cause.code
+    }
+
     /// Returns the acceptance of one of the earliest sends, which its id contains (RFC 9562, section 5.7).
     #[must_use]
     pub fn earliest_accepted_at(&self) -> Option<Timestamp> {
@@ -33,6 +50,43 @@ impl WaitingDeliveries {
 }
 
 impl Deliveries<'_> {
+    /// Makes the timers of at most `most` deliveries that wait for a cause due now, and returns their number. A worker then decides again
+    /// whether a provider may be called. Timers that a dispatcher is publishing are left out.
+    pub async fn release_waiting(
+        self,
+        app: AppId,
+        cause: &WaitingCause,
+        most: i64,
+        actor: &Actor,
+    ) -> Result<u64, Error> {
+        let streams = Lane::ALL.iter().map(|&lane| StreamName::Job(cause.channel, lane).to_string());
+        let streams: Vec<String> = streams.collect();
+        let mut transaction = self.0.begin().await?;
+        let released = sqlx::query!(
+            "UPDATE timer SET due_at = now() WHERE id IN (
+               SELECT id FROM timer WHERE delivery_id IS NOT NULL AND app_id = $1 AND stream = ANY($2) AND wait_reason = $3
+                 AND provider IS NOT DISTINCT FROM $4 AND code IS NOT DISTINCT FROM $5 AND due_at > now()
+               ORDER BY due_at LIMIT $6 FOR UPDATE SKIP LOCKED
+             )",
+            app.0,
+            &streams,
+            cause.reason.as_str(),
+            cause.provider,
+            cause.code,
+            most
+        )
+        .execute(&mut *transaction)
+        .await?
+        .rows_affected();
+        if released > 0 {
+            let subject = format!("{released} of {} by {}", cause.channel, cause.reason.as_str());
+            let entry = AuditEntry::new(app, actor, Action::WaitingRelease, &subject);
+            entry.write(&mut transaction).await?;
+        }
+        transaction.commit().await?;
+        Ok(released)
+    }
+
     /// Groups at most `most` waiting deliveries by app, channel and cause; the largest group is the first.
     pub async fn list_waiting(self, app: Option<AppId>, most: i64) -> Result<Vec<WaitingDeliveries>, Error> {
         let rows = sqlx::query!(

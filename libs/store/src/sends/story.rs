@@ -1,7 +1,7 @@
 //! Stored facts about a send and one of its recipients, read by keys.
 
 use domain::target::masked;
-use domain::{AppId, Channel, SendId, Timestamp, UserNumber};
+use domain::{AppId, Channel, DeliveryId, SendId, Timestamp, UserNumber};
 
 use crate::database::columns::columns;
 use crate::{Error, Sends};
@@ -34,6 +34,8 @@ pub struct SuppressedTarget {
     pub channel: Channel,
     /// Masked.
     pub target: String,
+    /// Delivery that led to the suppression.
+    pub delivery: DeliveryId,
     pub code: String,
     pub since: Timestamp,
 }
@@ -136,7 +138,7 @@ impl Sends<'_> {
             texts = target.as_str(),
         }
         let rows = sqlx::query!(
-            r#"SELECT s.channel, s.target, s.code, s.created_at
+            r#"SELECT s.channel, s.target, s.delivery_id, s.code, s.created_at
                FROM unnest($2::text[], $3::text[]) AS asked (channel, target) CROSS JOIN LATERAL (
                  SELECT * FROM suppression s
                  WHERE s.app_id = $1 AND s.channel = asked.channel AND s.target = asked.target
@@ -156,6 +158,7 @@ impl Sends<'_> {
                 Ok(SuppressedTarget {
                     channel: channel.unwrap_or_default().parse()?,
                     target: masked(target.unwrap_or_default()),
+                    delivery: DeliveryId(row.delivery_id.unwrap_or_default()),
                     code: row.code.unwrap_or_default(),
                     since: row.created_at.map_or(Timestamp::from_millis(0), Into::into),
                 })

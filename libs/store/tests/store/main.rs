@@ -37,6 +37,7 @@ mod deliveries {
     mod ledger;
     mod receipt;
     mod redrive;
+    mod redrive_run;
     mod settlement;
     mod suppression;
     mod timer;

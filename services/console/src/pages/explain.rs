@@ -2,10 +2,12 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
-use domain::SendId;
+use domain::{Channel, SendId};
+use operations::Permission;
 use operations::explain::{self, Explained, Explanation};
 use operations::sends::recent;
 use store::sends::pairs::PairFilter;
+use store::sends::story::SuppressedTarget;
 
 use super::sends::send_id;
 use super::shell::{PersonLink, Visit};
@@ -21,6 +23,8 @@ struct ExplainPage {
     visit: Visit,
     id: SendId,
     heading: String,
+    /// Path of this page, with its query.
+    own_path: String,
     /// Identifier that the operator typed.
     typed: String,
     person: Option<PersonLink>,
@@ -54,7 +58,11 @@ pub(crate) async fn explain(console: &Console, visit: Visit, id: &str, query: &P
     let known = identifier.filter(|_| person.as_ref().is_some_and(|person| person.path.is_some()));
     let curl =
         known.and_then(|known| visit.curl(&format!("/v3/explain?user={}&request={id}", encoded(&known))));
-    page(StatusCode::OK, &ExplainPage { visit, id, heading, typed, person, curl, answer })
+    let own_path = match place {
+        Some(place) => format!("{}/explain?recipient={}", visit.send_path(&id), encoded(place)),
+        None => format!("{}/explain?person={}", visit.send_path(&id), encoded(&typed)),
+    };
+    page(StatusCode::OK, &ExplainPage { visit, id, heading, own_path, typed, person, curl, answer })
 }
 
 async fn request(
@@ -82,6 +90,11 @@ async fn recipient(
     let (app, caller) = (visit.app()?.id, &visit.operator.caller);
     let (pairs, _) = recent::pairs(&console.operations, caller, (app, id), filter, None, 1).await?;
     Ok(pairs.into_iter().next().ok_or(MISSING)?.recipient)
+}
+
+/// Returns the suppressions on a channel.
+fn suppressed<'a>(found: &'a Explanation, channel: &Channel) -> Vec<&'a SuppressedTarget> {
+    found.suppressed.iter().filter(|dead| dead.channel == *channel).collect()
 }
 
 fn heading(found: &Explanation) -> String {

@@ -6,9 +6,10 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use domain::{Channel, DeliveryId};
 use operations::overview::ParkedCause;
-use operations::parked;
+use operations::{Permission, parked, redrives};
 use store::deliveries::recent::{LatestAnswer, ParkedMark, ParkedMessage};
 
+use super::redrive::RunRow;
 use super::sends::PAGE;
 use super::shell::{PersonLink, Visit};
 use crate::answer::{Answer, Part, page, part};
@@ -18,6 +19,8 @@ use crate::route::encoded;
 use crate::text;
 
 const QUALIFIERS: &[&str] = &["channel", "cause"];
+/// Redrives that the page lists.
+const RUNS: i64 = 10;
 
 struct ParkedRow {
     message: ParkedMessage,
@@ -29,6 +32,8 @@ struct ParkedRow {
 struct Group {
     cause: ParkedCause,
     path: String,
+    /// Path of the preview of a redrive.
+    redrive: String,
 }
 
 #[derive(Template)]
@@ -37,6 +42,7 @@ struct ParkedPage {
     visit: Visit,
     search: Search,
     groups: Part<Vec<Group>>,
+    runs: Part<Vec<RunRow>>,
     rows: Part<Vec<ParkedRow>>,
     next: Option<String>,
 }
@@ -56,9 +62,11 @@ pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answ
     let groups = overview.map(|overview| {
         let group = |cause: &ParkedCause| {
             let channel = cause.channel.map(|channel| format!("&channel={channel}")).unwrap_or_default();
+            let query = format!("cause={}{channel}", encoded(&cause.cause));
             Group {
                 cause: cause.clone(),
-                path: visit.path(&format!("/parked?cause={}{channel}", encoded(&cause.cause))),
+                path: visit.path(&format!("/parked?{query}")),
+                redrive: visit.path(&format!("/parked/redrive?{query}")),
             }
         };
         overview.parked_causes.iter().map(group).collect()
@@ -69,7 +77,9 @@ pub(crate) async fn list(console: &Console, visit: Visit, query: &Pairs) -> Answ
         visit.path(&format!("/parked?q={query}&before={}_{}", next.micros, next.id))
     });
     let rows = read.map(|page| rows(&visit, page.messages, page.answers));
-    page(StatusCode::OK, &ParkedPage { visit, search, groups, rows, next })
+    let runs = part(redrives::list(&console.operations, caller, app, RUNS).await)?;
+    let runs = runs.map(|runs| runs.into_iter().map(|run| RunRow::new(&visit, run)).collect());
+    page(StatusCode::OK, &ParkedPage { visit, search, groups, runs, rows, next })
 }
 
 fn rows(

@@ -129,6 +129,8 @@ struct Latest {
 struct PersonPage {
     visit: Visit,
     details: PersonDetails,
+    /// Path of this page.
+    own_path: String,
     /// None if the operator may not know the identifier.
     curl: Option<String>,
     latest: Part<Latest>,
@@ -161,7 +163,8 @@ async fn show(console: &Console, visit: Visit, details: PersonDetails) -> Answer
     });
     let known = Some(identifier).filter(|identifier| details.person.shown == **identifier);
     let curl = known.and_then(|identifier| visit.curl(&format!("/v3/users/{}", encoded(identifier))));
-    page(StatusCode::OK, &PersonPage { visit, details, curl, latest })
+    let own_path = visit.path_of_person(&details.person);
+    page(StatusCode::OK, &PersonPage { visit, details, own_path, curl, latest })
 }
 
 fn latest(visit: &Visit, identifier: &str, found: ExplainedSends) -> Latest {

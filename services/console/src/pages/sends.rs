@@ -4,6 +4,7 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use domain::target::masked;
 use domain::{Channel, SendId, Status};
+use operations::Permission;
 use operations::sends::recent;
 use service_kit::clock;
 use store::sends::list::ListedSend;

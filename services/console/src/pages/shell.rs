@@ -1,13 +1,14 @@
 //! The frame around every page of a signed-in operator.
 
 use domain::target::masked;
-use domain::{Role, SendId};
+use domain::{Channel, DeliveryId, Role, SendId};
 use operations::Permission;
 use operations::operators::SignedIn;
 use operations::people::{MaskedPerson, shown_identifier};
 use store::control::app::App;
 
 use crate::route::encoded;
+use crate::text::Plain;
 
 /// Address of the API for apps, and the prefix of the names of its headers.
 #[derive(Clone, Debug)]
@@ -49,6 +50,23 @@ pub(crate) struct Visit {
     pub(crate) tab: String,
     /// True if a proxy signed the operator in, so that the console cannot sign them out.
     pub(crate) by_proxy: bool,
+    /// Sentence about the change that led to the page.
+    pub(crate) done: Option<&'static str>,
+}
+
+/// Returns the sentence about a change that led to a page, by its name in the query.
+pub(crate) fn done(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "cancelled" => "The send is cancelled.",
+        "lifted" => "The suppression is lifted: the target is used again.",
+        "erased" => "The person is erased. Remaining data is deleted within minutes.",
+        "released" => "The deliveries are tried now.",
+        "started" => "The redrive runs. It goes on if you close this page.",
+        "paused" => "The redrive is paused.",
+        "running" => "The redrive goes on.",
+        "stopped" => "The redrive is stopped.",
+        _ => return None,
+    })
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
@@ -142,6 +160,22 @@ impl Visit {
             Some(app) => shown_identifier(&self.operator.caller, app.id, identifier),
             None => masked(identifier),
         }
+    }
+
+    /// Returns true if the operator has a permission in the app of the page.
+    pub(crate) fn may(&self, permission: Permission) -> bool {
+        self.app.as_ref().is_some_and(|app| self.operator.caller.may(permission, app.id).is_ok())
+    }
+
+    /// Returns the path of the page that lifts a suppression, and then leads back to a page.
+    pub(crate) fn lift_path(
+        &self,
+        channel: impl Plain<Channel>,
+        delivery: impl Plain<DeliveryId>,
+        back: &str,
+    ) -> String {
+        let (channel, delivery) = (channel.plain(), delivery.plain());
+        self.path(&format!("/suppressions/lift?channel={channel}&delivery={delivery}&back={}", encoded(back)))
     }
 
     pub(crate) fn app_name(&self) -> &str {

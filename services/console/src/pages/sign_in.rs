@@ -8,7 +8,7 @@ use operations::operators::{PASSWORD_LENGTH, SignInError};
 use secrecy::SecretString;
 use web::peer;
 
-use crate::answer::{Answer, Refusal, page, see_other};
+use crate::answer::{Answer, Refusal, local, page, see_other};
 use crate::console::Console;
 use crate::query::Pairs;
 use crate::session;
@@ -69,18 +69,10 @@ fn signed_in(console: &Console, request: &HttpRequest, token: &str, next: &str) 
     response
 }
 
-/// Returns the path to which a browser goes after signing in: `next` if it is a path of the console.
-fn local(base: &str, next: &str) -> String {
-    let home = format!("{base}/");
-    let is_path = next.starts_with(&home) && !next.starts_with("//") && !next.contains(['\\', '\r', '\n']);
-    let is_plain = next.bytes().all(|byte| (b'!'..=b'~').contains(&byte));
-    if is_path && is_plain { next.to_owned() } else { home }
-}
-
 /// Returns status and text for an operator; anything else is a refusal.
 fn described(error: SignInError) -> Result<(StatusCode, String), Refusal> {
     let status = match error {
-        SignInError::Wrong | SignInError::SpentCode => StatusCode::FORBIDDEN,
+        SignInError::Wrong | SignInError::SpentCode | SignInError::NotRecent => StatusCode::FORBIDDEN,
         SignInError::TooMany => StatusCode::TOO_MANY_REQUESTS,
         SignInError::Invalid(_) => StatusCode::BAD_REQUEST,
         SignInError::Failed(error) => return Err(error.into()),

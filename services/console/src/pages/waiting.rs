@@ -4,9 +4,11 @@ use actix_web::http::StatusCode;
 use askama::Template;
 use domain::explain::meaning::{Names, meaning};
 use domain::{Status, Timestamp};
+use operations::Permission;
 use operations::requests::{self, MOST_WAITING};
 use store::deliveries::waiting::WaitingDeliveries;
 
+use super::release::release_path;
 use super::shell::Visit;
 use crate::answer::{Answer, Part, page, part};
 use crate::console::Console;
@@ -20,6 +22,8 @@ struct WaitingRow {
     fix: Option<(String, Option<&'static str>)>,
     /// Acceptance and path of one of the earliest sends.
     earliest: Option<(Timestamp, String)>,
+    /// Path of the page that releases the group.
+    release: String,
 }
 
 struct Waiting {
@@ -62,6 +66,7 @@ fn row(visit: &Visit, group: WaitingDeliveries) -> WaitingRow {
         sentence: names.fill(found.sentence),
         fix: found.fix.map(|fix| (names.fill(fix.text), fix.action)),
         earliest: group.earliest_accepted_at().zip(sent),
+        release: release_path(visit, &group),
         group,
     }
 }

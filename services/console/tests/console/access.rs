@@ -6,6 +6,22 @@ use reqwest::{Method, StatusCode};
 use crate::fixture::TestConsole;
 
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
+const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
+/// Least roles of the pages and forms that viewers may not use, by the end of the route.
+const LEAST: [(&str, &str, Role); 7] = [
+    ("GET POST", "/release", Role::Operator),
+    ("GET POST", "/cancel", Role::Operator),
+    ("GET POST", "/lift", Role::Support),
+    ("GET POST", "/erase", Role::Support),
+    ("GET POST", "/redrive", Role::Operator),
+    ("GET", "/redrive.csv", Role::Operator),
+    ("POST", "/runs/{number}", Role::Operator),
+];
+
+fn least(method: &str, route: &str) -> Role {
+    let found = LEAST.iter().find(|(methods, end, _)| methods.contains(method) && route.ends_with(end));
+    found.map_or(Role::Viewer, |(.., role)| *role)
+}
 
 /// Returns the path of a route, with the app `app` and ids of data that [`filled`] adds.
 fn path(route: &str, app: &str) -> String {
@@ -14,6 +30,8 @@ fn path(route: &str, app: &str) -> String {
     match path.rsplit('/').next() {
         Some("find") => path + "?q=ada",
         Some("explain") => path + "?person=ada",
+        Some("release") => path + "?channel=email&reason=breaker_open&provider=main&code=421",
+        Some("lift") => format!("{path}?channel=email&delivery={DEAD}"),
         _ => path,
     }
 }
@@ -30,6 +48,18 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
                 "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
                  VALUES ({app}, '{SEND}', now(), 'bulk', 'Order shipped', 1)"
             ),
+            format!(
+                "INSERT INTO timer (id, due_at, stream, message, app_id, delivery_id, wait_reason, provider, code)
+                 VALUES (gen_random_uuid(), now() + interval '1 hour', 'JOB_email_bulk', '', {app}, gen_random_uuid(), 'breaker_open', 'main', '421')"
+            ),
+            format!(
+                "INSERT INTO redrive_run (app_id, id, parked_before, selected, expected, per_second, created_by)
+                 OVERRIDING SYSTEM VALUE VALUES ({app}, 7, now(), 2, 2, 50, 'cli:ada')"
+            ),
+            format!(
+                "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+                 VALUES ({app}, 'email', 'ada@example.com', '{DEAD}', '550')"
+            ),
         ];
         for statement in statements {
             sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&console.installation.pool).await.unwrap();
@@ -42,14 +72,18 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
 async fn each_page_is_shown_to_roles_in_its_app_and_hidden_from_others() {
     let (console, shop, _) = filled().await;
     let mut checked = 0;
-    let pages: Vec<&str> =
-        ROUTES.iter().filter(|(_, route)| route.contains("{app}")).map(|(_, route)| *route).collect();
-    assert!(pages.len() >= 10);
+    let is_page = |(method, route): &&(&str, &str)| *method == "GET" && route.contains("{app}");
+    let pages: Vec<&str> = ROUTES.iter().filter(is_page).map(|(_, route)| *route).collect();
+    assert!(pages.len() >= 13);
     for &role in Role::ALL {
         let everywhere = console.operator(role, None).await;
         let in_shop = console.operator(role, Some(shop)).await;
         for route in &pages {
-            let shown = if route.ends_with("/find") { StatusCode::SEE_OTHER } else { StatusCode::OK };
+            let shown = match least("GET", route) {
+                least if least > role => StatusCode::FORBIDDEN,
+                _ if route.ends_with("/find") => StatusCode::SEE_OTHER,
+                _ => StatusCode::OK,
+            };
             let cases = [
                 (&everywhere, "shop", shown),
                 (&everywhere, "bank", shown),
@@ -84,6 +118,47 @@ async fn only_operators_with_a_role_in_all_apps_see_the_installation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
+    let (console, shop, _) = filled().await;
+    let is_form = |(method, route): &&(&str, &str)| *method == "POST" && route.contains("{app}");
+    let forms: Vec<&str> = ROUTES.iter().filter(is_form).map(|(_, route)| *route).collect();
+    assert!(forms.len() >= 3);
+    let again = format!(
+        "DELETE FROM timer WHERE delivery_id IS NULL;
+         INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+         SELECT id, 'email', 'ada@example.com', '{DEAD}', '550' FROM app ON CONFLICT DO NOTHING"
+    );
+    let mut checked = 0;
+    for &role in Role::ALL {
+        let everywhere = console.operator(role, None).await;
+        let in_shop = console.operator(role, Some(shop)).await;
+        for route in &forms {
+            let cases = [
+                (&everywhere, "shop", true),
+                (&everywhere, "bank", true),
+                (&in_shop, "shop", true),
+                (&in_shop, "bank", false),
+                (&in_shop, "none", false),
+            ];
+            for (session, app, is_own) in cases {
+                let statement = sqlx::raw_sql(sqlx::AssertSqlSafe(again.clone()));
+                statement.execute(&console.installation.pool).await.unwrap();
+                let status = console.change(&path(route, app), session, &[]).await.status();
+                let expected: &[StatusCode] = match least("POST", route) {
+                    _ if !is_own => &[StatusCode::NOT_FOUND],
+                    least if least > role => &[StatusCode::FORBIDDEN],
+                    _ => &[StatusCode::SEE_OTHER, StatusCode::BAD_REQUEST, StatusCode::CONFLICT],
+                };
+                assert!(expected.contains(&status), "{role} {session} {}: {status}", path(route, app));
+                checked += 1;
+            }
+        }
+    }
+    println!("{checked} forms were sent");
+    assert_eq!(checked, Role::ALL.len() * forms.len() * 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_a_valid_session_every_page_asks_to_sign_in() {
     let (console, shop, _) = filled().await;
     let open = ["/sign-in", "/welcome", "/healthz", "/sign-out"];
@@ -105,8 +180,11 @@ async fn without_a_valid_session_every_page_asks_to_sign_in() {
     for (method, route) in ROUTES.iter().filter(|(_, route)| !open.contains(route)) {
         for session in ["", "unknown", &expired, &idle, &disabled] {
             let path = path(route, "shop");
-            let answer = console.get(&path, session).await;
-            assert_eq!((*method, answer.status()), ("GET", StatusCode::SEE_OTHER), "{path} {session}");
+            let answer = match *method {
+                "GET" => console.get(&path, session).await,
+                _ => console.change(&path, session, &[]).await,
+            };
+            assert_eq!(answer.status(), StatusCode::SEE_OTHER, "{method} {path} {session}");
             let location = answer.headers()[LOCATION].to_str().unwrap();
             assert!(location.starts_with("/sign-in?next="), "{path} {location}");
             checked += 1;

@@ -31,7 +31,7 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
         .run(
             "ALTER TABLE request RENAME TO request_2; ALTER TABLE app_user RENAME TO app_user_2;
              ALTER TABLE parked RENAME TO parked_2; ALTER TABLE timer RENAME TO timer_2;
-             ALTER TABLE refused_call RENAME TO refused_call_2",
+             ALTER TABLE refused_call RENAME TO refused_call_2; ALTER TABLE redrive_run RENAME TO redrive_run_2",
         )
         .await;
     for (path, text) in empty {

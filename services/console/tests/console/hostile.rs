@@ -25,6 +25,10 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
            'email', 'victim@example.com', 'parked', $4, now() FROM request WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
         "INSERT INTO attempt (app_id, delivery_id, number, started_at, ended_at, provider, outcome, provider_code, provider_message)
          SELECT $1, id, 1, now(), now(), $3, 'failed', '550', $4 FROM delivery WHERE app_id = $1 AND $2 <> ''",
+        "INSERT INTO redrive_run (app_id, id, cause, provider, parked_before, selected, expected, per_second, state, pause, pause_detail, created_by)
+         OVERRIDING SYSTEM VALUE SELECT $1, 7, $4, $3, now(), 1, 1, 50, 'paused', 'breaker_open', $3, $2",
+        "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
+         SELECT $1, 'email', 'victim@example.com', '0197b5a2-0000-7000-8000-000000000002', $4 WHERE $2 <> '' AND $3 <> ''",
         "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
          SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
     ];
@@ -54,6 +58,12 @@ fn pages(send: &str) -> Vec<String> {
         format!("/people/{person}"),
         format!("/people?q={person}"),
         "/parked".to_owned(),
+        "/parked/redrive".to_owned(),
+        format!("/parked/redrive?cause={}", encoded(ANSWER)),
+        "/parked/runs/7".to_owned(),
+        format!("/sends/{send}/cancel"),
+        format!("/people/{person}/erase"),
+        format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
         "/refused".to_owned(),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];

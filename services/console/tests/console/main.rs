@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod redrives;
 mod sign_in;

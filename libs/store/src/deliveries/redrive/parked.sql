@@ -1,5 +1,4 @@
--- Parked messages, earliest first, with the facts that decide whether a redrive publishes them. The conditions $1 to $4 are optional.
--- The page starts after the position ($5, $6).
+-- The parked messages $1, earliest first, with the facts that decide whether a redrive publishes them.
 SELECT p.id, p.app_id, app.name AS "app_name?", p.send_id, p.delivery_id, p.user_number, r.identifier AS "identifier?",
   d.target AS "target?", p.stream, p.cause, p.parked_at, p.message,
   p.delivery_id IS NOT NULL AND d.status IS DISTINCT FROM 'parked' AS "is_settled!",
@@ -29,7 +28,5 @@ LEFT JOIN delivery d ON (d.app_id, d.id) = (p.app_id, p.delivery_id)
 LEFT JOIN planned_recipient r ON (r.app_id, r.send_id, r.recipient_index) = (d.app_id, d.send_id, d.recipient_index)
 LEFT JOIN erased e ON (e.app_id, e.user_number) = (p.app_id, p.user_number)
 LEFT JOIN request q ON (q.app_id, q.send_id) = (p.app_id, p.send_id)
-WHERE ($1::bigint IS NULL OR p.app_id = $1) AND ($2::text[] IS NULL OR p.stream = ANY($2))
-  AND ($3::uuid IS NULL OR p.delivery_id = $3) AND ($4::uuid IS NULL OR p.id = $4)
-  AND ($5::timestamptz IS NULL OR (date_trunc('milliseconds', p.parked_at), p.id) > ($5, $6))
-ORDER BY date_trunc('milliseconds', p.parked_at), p.id LIMIT $7
+WHERE p.id = ANY($1)
+ORDER BY p.parked_at, p.id

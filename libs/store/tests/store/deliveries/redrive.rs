@@ -36,7 +36,7 @@ fn job_of(channel: Channel, app: AppId, delivery: DeliveryId, user: i64) -> Vec<
 
 impl Fixture {
     /// Adds `count` parked deliveries of send 1. The next attempt of each is attempt 9.
-    async fn parked(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
+    pub(crate) async fn parked(&self, app: AppId, count: i64) -> Vec<DeliveryId> {
         let ids = self.deliveries(app, count).await;
         self.all("UPDATE delivery SET status = 'parked', reason = 'retries_exhausted', attempt = 9, provider = 'main'").await;
         for (user, id) in (1..).zip(&ids) {
@@ -57,7 +57,7 @@ impl Fixture {
         ids
     }
 
-    async fn all(&self, statement: &'static str) {
+    pub(crate) async fn all(&self, statement: &'static str) {
         sqlx::query(statement).execute(&self.pool).await.unwrap();
     }
 

@@ -1,0 +1,80 @@
+//! Forms that change something in an app. Each comes through [`change`], with the operator and the app of the page.
+
+use actix_web::HttpRequest;
+use operations::operators::SignInError;
+use secrecy::SecretString;
+use web::peer;
+
+use crate::answer::{Answer, Refusal};
+use crate::console::Console;
+use crate::pages::shell::Visit;
+use crate::pages::{cancel, erase, lift, redrive, release};
+use crate::query::Pairs;
+use crate::session;
+
+/// A form that an operator sent from a page of an app.
+pub(crate) struct Change<'a> {
+    pub(crate) console: &'a Console,
+    pub(crate) visit: Visit,
+    pub(crate) query: &'a Pairs,
+    pub(crate) form: Pairs,
+    request: &'a HttpRequest,
+}
+
+/// Parses a form, and calls the use case of its path. The site of the form was checked before.
+pub(crate) async fn change(
+    console: &Console,
+    request: &HttpRequest,
+    (visit, below): (Visit, &[&str]),
+    query: &Pairs,
+    body: &[u8],
+) -> Answer {
+    let form = Pairs::parse(&String::from_utf8_lossy(body));
+    let change = Change { console, visit, query, form, request };
+    match below {
+        ["sends", id, "cancel"] => cancel::cancel(change, id).await,
+        ["suppressions", "lift"] => lift::lift(change).await,
+        ["people", identifier, "erase"] => erase::erase(change, identifier).await,
+        ["waiting", "release"] => release::release(change).await,
+        ["parked", "redrive"] => redrive::start(change).await,
+        ["parked", "runs", id] => redrive::change_run(change, id).await,
+        _ => Err(Refusal::NotFound("There is no form at this address.")),
+    }
+}
+
+impl Change<'_> {
+    /// Confirms the operator's identity with the password of the form. Returns the problem if it is not confirmed. An operator whom a proxy
+    /// signs in has no password here.
+    pub(crate) async fn confirm_operator(&self) -> Result<Option<SignInError>, Refusal> {
+        if self.visit.by_proxy {
+            return Ok(None);
+        }
+        let session = session::token(self.request).ok_or(Refusal::SignIn)?;
+        let password = SecretString::from(self.form.raw("password").unwrap_or_default());
+        let peer = peer::behind(&self.console.proxies, self.request.peer_addr(), self.request.headers());
+        let email = &self.visit.operator.email;
+        match self.console.sign_ins.confirm(&session, email, password, peer).await {
+            Ok(()) => Ok(None),
+            Err(SignInError::Failed(error)) => Err(error.into()),
+            Err(problem) => Ok(Some(problem)),
+        }
+    }
+
+    /// Returns true if the form has to ask for the operator's password.
+    pub(crate) async fn asks_password(&self) -> Result<bool, Refusal> {
+        asks_password(self.console, &self.visit, self.request).await
+    }
+}
+
+/// Returns true if a step-up of the operator asks for a password.
+pub(crate) async fn asks_password(
+    console: &Console,
+    visit: &Visit,
+    request: &HttpRequest,
+) -> Result<bool, Refusal> {
+    let session = session::token(request).filter(|_| !visit.by_proxy);
+    Ok(match session {
+        Some(session) => console.sign_ins.asks_password(&session).await?,
+        None => false,
+    })
+}

@@ -1,0 +1,39 @@
+use anyhow::Context as _;
+use operations::users;
+use serde_json::json;
+
+use crate::control_plane::ControlPlane;
+use crate::options::AppArguments;
+use crate::refused::OrMissing as _;
+
+/// Erase a user: profile, devices, preferences and inbox are deleted, and addresses disappear from all sends.
+///
+/// The user is unknown at once. The dispatcher deletes the remaining data within minutes. This cannot be undone; docs/erasure.md says
+/// what is deleted.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:
+  tidings erase shop ada
+
+Exit codes:
+  0  erased
+  1  the app has no such user, or a server cannot be reached
+  2  the command line or the configuration is not valid")]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    app: AppArguments,
+    /// Identifier of the user
+    user: String,
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let (ControlPlane { operations, caller, store, .. }, app) = arguments.app.open().await?;
+    let partitions = store.database().partitions().await?;
+    let partitions = partitions.context("no service has run on this database yet")?;
+    let erased = users::erase(&operations, &caller, app.id, &arguments.user, partitions).await;
+    erased.or_missing(|| {
+        format!("app {0} has no user {1:?}; `tidings users {0}` lists its users", app.name, arguments.user)
+    })?;
+    let report = json!({"app": app.name, "user": arguments.user, "erased": true});
+    let text = format!("Erased {} of app {}.\n", arguments.user, app.name);
+    Ok(arguments.app.options.report(&report, text))
+}
