@@ -27,6 +27,7 @@ mod database {
     mod pooler;
     mod schema;
     mod sealed;
+    mod snapshot;
     mod transaction;
 }
 
