@@ -96,6 +96,8 @@ pub const BUILD_INFO: &str = "tidings_build_info";
 /// Labels: `state` (`used` or `idle`).
 pub const DATABASE_CONNECTIONS: &str = "tidings_database_connections";
 pub const DATABASE_CONNECTIONS_MAX: &str = "tidings_database_connections_max";
+/// Labels: `holder` (`session`, `prepared` or `replication`). While it grows, PostgreSQL removes no old versions of rows.
+pub const DATABASE_OLDEST_SNAPSHOT: &str = "tidings_database_oldest_snapshot_seconds";
 
 /// Upper bounds in seconds.
 const BUCKETS: [f64; 13] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -125,6 +127,11 @@ fn describe() {
     describe_gauge!(BUILD_INFO, "Always 1; its labels name the program");
     describe_gauge!(DATABASE_CONNECTIONS, "Connections of this process to PostgreSQL");
     describe_gauge!(DATABASE_CONNECTIONS_MAX, "Maximum number of connections of this process to PostgreSQL");
+    describe_gauge!(
+        DATABASE_OLDEST_SNAPSHOT,
+        Unit::Seconds,
+        "Age of the oldest transaction because of which PostgreSQL keeps old versions of rows"
+    );
     describe_counter!(ACCEPTED, "Sends that the log confirmed");
     describe_counter!(DISPATCHED, "Sends whose chunks are all planned");
     describe_gauge!(DISPATCH_PAUSED, "1 if sends wait because a stream is nearly full, otherwise 0");

@@ -12,4 +12,5 @@ pub(crate) mod pooler;
 pub mod schema;
 pub mod sealed;
 pub mod slots;
+pub mod snapshot;
 pub(crate) mod transaction;

@@ -12,6 +12,7 @@ mod janitor;
 mod keeper;
 mod marks;
 mod observer;
+mod old_snapshots;
 mod plan_error;
 mod planner;
 mod receipts;

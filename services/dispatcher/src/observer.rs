@@ -12,6 +12,7 @@ use service_kit::presence::Backlog;
 use service_kit::{Context, clock};
 
 use crate::janitor::read_up_to;
+use crate::old_snapshots::OldSnapshots;
 
 const PAUSE: Duration = Duration::from_secs(5);
 const MOST_WAITING: i64 = 10_000;
@@ -19,6 +20,7 @@ const MOST_WAITING: i64 = 10_000;
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
+    let mut snapshots = OldSnapshots::default();
     loop {
         let store = match token.run_until_cancelled(measure_store(&context)).await {
             Some(Ok(fill)) => fill,
@@ -38,6 +40,9 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         }
         if let Some(Err(error)) = token.run_until_cancelled(measure_timers(&context)).await {
             tracing::debug!(%error, "cannot count the overdue timers; the report keeps its last value");
+        }
+        if let Some(Err(error)) = token.run_until_cancelled(snapshots.measure(&context)).await {
+            tracing::debug!(%error, "cannot list the open transactions; their metric keeps its last values");
         }
         if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
             return Ok(());

@@ -56,7 +56,7 @@ pub(crate) fn beside_a_flood(record: &Record) -> (usize, usize) {
 
 /// Returns true if the fault may delay sends between their 202 and the inbox.
 fn is_on_the_way(fault: &Fault) -> bool {
-    const BESIDE: [&str; 6] = ["gateway", "email", "web-push", "mobile-push", "sms", "webhooks"];
+    const BESIDE: [&str; 7] = ["gateway", "email", "web-push", "mobile-push", "sms", "webhooks", "snapshot"];
     !BESIDE.iter().any(|part| fault.what.contains(part))
 }
 

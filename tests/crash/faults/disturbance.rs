@@ -21,24 +21,36 @@ pub(crate) enum Disturbance {
     WithholdAndDeliver,
     /// Data from the broker is lost.
     WithholdAndLose,
+    /// A transaction stays open, so PostgreSQL keeps old row versions.
+    HoldSnapshot,
+    /// PostgreSQL ends a third of the processes' sessions.
+    EndSessions,
+    /// PostgreSQL accepts no more sessions.
+    ExhaustSessions,
 }
 
 impl Disturbance {
-    pub(crate) const ALL: [Disturbance; 5] = [
+    pub(crate) const ALL: [Disturbance; 8] = [
         Disturbance::Pause,
         Disturbance::CutFromDatabase,
         Disturbance::CutFromBroker,
         Disturbance::WithholdAndDeliver,
         Disturbance::WithholdAndLose,
+        Disturbance::HoldSnapshot,
+        Disturbance::EndSessions,
+        Disturbance::ExhaustSessions,
     ];
     /// All kinds; pauses are twice as frequent as the others. The whole deck is used before it is shuffled again.
-    const DECK: [Disturbance; 6] = [
+    const DECK: [Disturbance; 9] = [
         Disturbance::Pause,
         Disturbance::Pause,
         Disturbance::CutFromDatabase,
         Disturbance::CutFromBroker,
         Disturbance::WithholdAndDeliver,
         Disturbance::WithholdAndLose,
+        Disturbance::HoldSnapshot,
+        Disturbance::EndSessions,
+        Disturbance::ExhaustSessions,
     ];
 
     pub(crate) fn as_str(self) -> &'static str {
@@ -48,6 +60,9 @@ impl Disturbance {
             Disturbance::CutFromBroker => "cut from the broker",
             Disturbance::WithholdAndDeliver => "acks withheld, then delivered",
             Disturbance::WithholdAndLose => "acks withheld, then lost",
+            Disturbance::HoldSnapshot => "old snapshot held",
+            Disturbance::EndSessions => "sessions of the database ended",
+            Disturbance::ExhaustSessions => "sessions of the database exhausted",
         }
     }
 }
@@ -91,5 +106,12 @@ fn injection(dice: Dice, other: Disturbance, about: (usize, usize)) -> Injection
         Disturbance::CutFromBroker => Injection::Cut(name, Server::Broker),
         Disturbance::WithholdAndDeliver => withhold(false),
         Disturbance::WithholdAndLose => withhold(true),
+        Disturbance::HoldSnapshot => {
+            Injection::HoldSnapshot(between(dice, 8_000, 20_000, ("snapshot", about)))
+        }
+        Disturbance::EndSessions => Injection::EndSessions,
+        Disturbance::ExhaustSessions => {
+            Injection::ExhaustSessions(between(dice, 1_000, 5_000, ("sessions", about)))
+        }
     }
 }

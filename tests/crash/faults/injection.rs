@@ -23,6 +23,12 @@ pub(crate) enum Injection {
     Cut(Name, Server),
     /// Data from the broker is withheld from the process for this time, and then delivered or lost.
     Withhold { from: Name, for_: Duration, is_lost: bool },
+    /// A transaction that reads a snapshot stays open for this time.
+    HoldSnapshot(Duration),
+    /// PostgreSQL ends a third of the processes' sessions.
+    EndSessions,
+    /// The test opens sessions until PostgreSQL refuses more, and closes them after this time.
+    ExhaustSessions(Duration),
     /// Immediate shutdown of PostgreSQL, and a restart after this time.
     StopPostgres(Duration),
     /// kill -9 of nats-server, and a restart after this time.
@@ -72,9 +78,13 @@ impl Injection {
             Injection::Withhold { from, for_, is_lost } => {
                 Injection::Withhold { from, for_: for_.mul_f64(factor), is_lost }
             }
+            Injection::HoldSnapshot(for_) => Injection::HoldSnapshot(for_.mul_f64(factor)),
+            Injection::ExhaustSessions(for_) => Injection::ExhaustSessions(for_.mul_f64(factor)),
             Injection::StopPostgres(away) => Injection::StopPostgres(away.mul_f64(factor)),
             Injection::KillNats(away) => Injection::KillNats(away.mul_f64(factor)),
-            Injection::Kill(_) | Injection::Crash { .. } | Injection::Cut(..) => self,
+            Injection::Kill(_) | Injection::Crash { .. } | Injection::Cut(..) | Injection::EndSessions => {
+                self
+            }
         }
     }
 
@@ -86,6 +96,9 @@ impl Injection {
             Injection::Cut(_, Server::Broker) => Disturbance::CutFromBroker,
             Injection::Withhold { is_lost: false, .. } => Disturbance::WithholdAndDeliver,
             Injection::Withhold { is_lost: true, .. } => Disturbance::WithholdAndLose,
+            Injection::HoldSnapshot(_) => Disturbance::HoldSnapshot,
+            Injection::EndSessions => Disturbance::EndSessions,
+            Injection::ExhaustSessions(_) => Disturbance::ExhaustSessions,
             Injection::Kill(_)
             | Injection::Crash { .. }
             | Injection::StopPostgres(_)
@@ -111,6 +124,9 @@ impl fmt::Display for Injection {
                 let then = if *is_lost { "lose" } else { "deliver" };
                 write!(f, "withhold acks from {from} for {for_:?}, then {then} them")
             }
+            Injection::HoldSnapshot(for_) => write!(f, "hold a snapshot for {for_:?}"),
+            Injection::EndSessions => write!(f, "end sessions of postgres"),
+            Injection::ExhaustSessions(for_) => write!(f, "exhaust the sessions of postgres for {for_:?}"),
             Injection::StopPostgres(away) => write!(f, "stop postgres for {away:?}"),
             Injection::KillNats(away) => write!(f, "kill nats for {away:?}"),
         }

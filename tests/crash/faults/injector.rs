@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use sabotage::{CRASH_AT, CrashPoint};
 use serde_json::Value;
+use sqlx::PgConnection;
 use suite::Name;
 use testkit::eventually;
 use tokio::time::MissedTickBehavior;
@@ -15,6 +16,7 @@ use super::disturbance::Disturbance;
 use super::injection::{Injection, Server};
 use super::now;
 use super::schedule::Schedule;
+use super::sessions::{self, Crowd};
 use super::tally::Tally;
 use crate::scene::Fault;
 use crate::system::System;
@@ -33,6 +35,11 @@ pub(super) struct Injector<'s> {
     armed: BTreeMap<Name, VecDeque<(CrashPoint, u64)>>,
     /// Faults that have begun and not ended.
     open: Vec<OpenFault>,
+    /// Faults of PostgreSQL's sessions that could not begin, because PostgreSQL was unavailable or had no session left.
+    delayed: Vec<Injection>,
+    /// Sessions with a transaction that holds a snapshot, the oldest first.
+    readers: VecDeque<PgConnection>,
+    crowd: Option<Crowd>,
     /// Time of the last check of all processes, in milliseconds since 1970.
     checked_at: i64,
 }
@@ -56,6 +63,10 @@ enum Undo {
         at: Instant,
         is_lost: bool,
     },
+    /// Ends the oldest transaction that holds a snapshot.
+    EndReader(Instant),
+    /// Closes the sessions this long after PostgreSQL has refused one.
+    Disperse(Duration),
     StartPostgres(Instant),
     StartNats(Instant),
 }
@@ -69,6 +80,9 @@ impl<'s> Injector<'s> {
             tally: Tally::default(),
             armed: BTreeMap::new(),
             open: Vec::new(),
+            delayed: Vec::new(),
+            readers: VecDeque::new(),
+            crowd: None,
             checked_at: now(),
         }
     }
@@ -84,10 +98,14 @@ impl<'s> Injector<'s> {
         while !over.is_cancelled()
             && (left.peek().is_some()
                 || !self.open.is_empty()
+                || !self.delayed.is_empty()
                 || self.armed.values().any(|asked| !asked.is_empty()))
         {
             checks.tick().await;
             self.check_processes().await;
+            for delayed in std::mem::take(&mut self.delayed) {
+                self.inject(delayed).await;
+            }
             while let Some(planned) = left.next_if(|planned| planned.at <= began.elapsed()) {
                 self.inject(planned.injection).await;
             }
@@ -176,6 +194,25 @@ impl<'s> Injector<'s> {
                 broker.withhold(false);
                 true
             }
+            Undo::EndReader(at) if at <= Instant::now() => {
+                self.readers.pop_front();
+                true
+            }
+            Undo::Disperse(after) => match self.crowd.as_mut().and_then(Crowd::full_for) {
+                Some(full) if full < after => false,
+                Some(_) => {
+                    self.crowd = None;
+                    self.tally.add(Disturbance::ExhaustSessions);
+                    true
+                }
+                None if self.crowd.as_ref().is_some_and(Crowd::is_gathering) => false,
+                None => {
+                    // PostgreSQL was stopped meanwhile.
+                    self.crowd = None;
+                    self.delayed.push(Injection::ExhaustSessions(after));
+                    true
+                }
+            },
             Undo::StartPostgres(at) if at <= Instant::now() => {
                 self.system.postgres.restart().await.unwrap();
                 true
@@ -202,6 +239,7 @@ impl<'s> Injector<'s> {
                 if self.is_open(|undo| matches!(undo, Undo::Resume(who, ..) if who == name)) => {}
             Injection::Withhold { from, .. }
                 if self.is_open(|undo| matches!(undo, Undo::LetGo { name, .. } if name == from)) => {}
+            Injection::ExhaustSessions(_) if self.crowd.is_some() => self.delayed.push(injection),
             Injection::StopPostgres(_) if self.is_open(|undo| matches!(undo, Undo::StartPostgres(_))) => {}
             Injection::KillNats(_) if self.is_open(|undo| matches!(undo, Undo::StartNats(_))) => {}
             Injection::Pause(name, for_) => {
@@ -227,6 +265,26 @@ impl<'s> Injector<'s> {
                     from,
                     Undo::LetGo { name, at: later(for_), is_lost },
                 );
+            }
+            Injection::HoldSnapshot(for_) => match sessions::reader(&self.system.scene.database_url).await {
+                Some(reader) => {
+                    self.readers.push_back(reader);
+                    self.tally.add(Disturbance::HoldSnapshot);
+                    self.open("hold a snapshot".to_owned(), from, Undo::EndReader(later(for_)));
+                }
+                None => self.delayed.push(injection),
+            },
+            Injection::EndSessions => {
+                if sessions::end_a_third(&self.system.scene.database_url).await {
+                    self.tally.add(Disturbance::EndSessions);
+                    self.tally.faults.push(Fault { what: injection.to_string(), from, until: now() });
+                } else {
+                    self.delayed.push(injection);
+                }
+            }
+            Injection::ExhaustSessions(for_) => {
+                self.crowd = Some(Crowd::gather(self.system.scene.database_url.clone()));
+                self.open("exhaust the sessions of postgres".to_owned(), from, Undo::Disperse(for_));
             }
             Injection::StopPostgres(away) => {
                 self.system.postgres.stop_immediately().await.unwrap();
@@ -270,11 +328,14 @@ impl<'s> Injector<'s> {
     /// Ends every fault, and waits until every process is ready.
     async fn end(&mut self) {
         let due = Instant::now();
+        self.delayed.clear();
         for open in &mut self.open {
             match &mut open.undo {
                 Undo::Ready(_) => {}
+                Undo::Disperse(after) => *after = Duration::ZERO,
                 Undo::Resume(_, _, at)
                 | Undo::LetGo { at, .. }
+                | Undo::EndReader(at)
                 | Undo::StartPostgres(at)
                 | Undo::StartNats(at) => *at = due,
             }

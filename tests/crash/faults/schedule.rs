@@ -37,7 +37,7 @@ impl Size {
     pub(crate) const CI: Size = Size {
         calm: Duration::from_secs(6),
         pace: Duration::from_secs(3),
-        pace_of_disturbances: Duration::from_secs(5),
+        pace_of_disturbances: Duration::from_millis(3_300),
         kills: 44,
         least_kills: 40,
         least_of_each: 3,

@@ -1,4 +1,8 @@
 //! Checkpoints. A checkpoint is the sequence number of the last event of a stream that a projection has committed.
+//!
+//! While a transaction stays open, PostgreSQL keeps every older version of a checkpoint's row, and a lookup by equality reads them all,
+//! oldest first. A range in descending order starts at the newest version. See
+//! `docs/decisions/0093-hot-rows-are-read-from-the-newest-version.md`.
 
 use domain::StreamName;
 use sqlx::PgConnection;
@@ -8,20 +12,14 @@ use crate::{Database, Error, database::failure};
 impl Database<'_> {
     /// Zero if the projection has committed no event of the stream.
     pub async fn checkpoint(self, projection: &str, stream: StreamName) -> Result<u64, Error> {
-        let seq = sqlx::query_scalar!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
-            projection,
-            stream.to_string()
-        )
-        .fetch_optional(&self.0.pool)
-        .await?;
-        Ok(seq.unwrap_or(0).cast_unsigned())
+        Ok(self.stored_checkpoint(projection, stream).await?.unwrap_or(0))
     }
 
     /// None if the projection has stored no checkpoint.
     pub async fn stored_checkpoint(self, projection: &str, stream: StreamName) -> Result<Option<u64>, Error> {
         let seq = sqlx::query_scalar!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream = $2",
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN $2 AND $2
+             ORDER BY stream DESC LIMIT 1",
             projection,
             stream.to_string()
         )
@@ -34,7 +32,8 @@ impl Database<'_> {
     /// checkpoint without such a start.
     pub async fn has_left_start(self, projection: &str, stream: StreamName) -> Result<bool, Error> {
         let left = sqlx::query_scalar!(
-            r#"SELECT seq IS DISTINCT FROM started_at AS "left!" FROM checkpoint WHERE projection = $1 AND stream = $2"#,
+            r#"SELECT seq IS DISTINCT FROM started_at AS "left!" FROM checkpoint
+             WHERE projection = $1 AND stream BETWEEN $2 AND $2 ORDER BY stream DESC LIMIT 1"#,
             projection,
             stream.to_string()
         )
@@ -66,6 +65,8 @@ impl Database<'_> {
 }
 
 /// Returns false and changes nothing if the checkpoint is not at `from`.
+///
+/// If another transaction replaces the version at `ctid` first, PostgreSQL compares `seq` with that of the version which replaced it.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
     projection: &str,
@@ -86,7 +87,11 @@ pub(crate) async fn advance(
         )
     } else {
         sqlx::query!(
-            "UPDATE checkpoint SET seq = $4 WHERE projection = $1 AND stream = $2 AND seq = $3",
+            "UPDATE checkpoint SET seq = $4
+             WHERE ctid = (
+               SELECT ctid FROM checkpoint WHERE projection = $1 AND stream BETWEEN $2 AND $2
+               ORDER BY stream DESC LIMIT 1
+             ) AND seq = $3",
             projection,
             stream,
             from,

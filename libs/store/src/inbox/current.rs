@@ -45,7 +45,11 @@ impl Inbox<'_> {
                  i.snoozed_until AS "snoozed_until?", i.content AS "content?",
                  c.id AS "category_id?", c.identifier AS "category_identifier?", c.name AS "category_name?"
                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k (app_id, user_number, id, place)
-               LEFT JOIN inbox_counter counter ON counter.app_id = k.app_id AND counter.user_number = k.user_number
+               LEFT JOIN LATERAL (
+                 SELECT total, unread, unseen, hidden FROM inbox_counter
+                 WHERE app_id = k.app_id AND user_number BETWEEN k.user_number AND k.user_number
+                 ORDER BY user_number DESC LIMIT 1
+               ) AS counter ON true
                LEFT JOIN LATERAL (
                  SELECT item.user_number, item.send_id, item.created_at, item.seen_at, item.clicked_at, item.state,
                    item.archived_at, item.snoozed_until, item.category_id,

@@ -87,7 +87,11 @@ impl Inbox<'_> {
         let row = sqlx::query!(
             r#"SELECT u.number, coalesce(c.total, 0) AS "total!", coalesce(c.unread, 0) AS "unread!",
                  coalesce(c.unseen, 0) AS "unseen!", coalesce(c.hidden, 0) AS "hidden!"
-               FROM app_user u LEFT JOIN inbox_counter c ON c.app_id = u.app_id AND c.user_number = u.number
+               FROM app_user u LEFT JOIN LATERAL (
+                 SELECT total, unread, unseen, hidden FROM inbox_counter
+                 WHERE app_id = u.app_id AND user_number BETWEEN u.number AND u.number
+                 ORDER BY user_number DESC LIMIT 1
+               ) AS c ON true
                WHERE u.app_id = $1 AND u.identifier = $2"#,
             app.0,
             identifier
@@ -109,9 +113,13 @@ impl Inbox<'_> {
     ) -> Result<InboxMoment, Error> {
         let row = sqlx::query!(
             r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?", c.hidden AS "hidden?"
-               FROM checkpoint p
-               LEFT JOIN inbox_counter c ON c.app_id = $1 AND c.user_number = $2
-               WHERE p.projection = $3 AND p.stream = $4"#,
+               FROM (
+                 SELECT seq FROM checkpoint WHERE projection = $3 AND stream BETWEEN $4 AND $4
+                 ORDER BY stream DESC LIMIT 1
+               ) AS p LEFT JOIN (
+                 SELECT total, unread, unseen, hidden FROM inbox_counter
+                 WHERE app_id = $1 AND user_number BETWEEN $2 AND $2 ORDER BY user_number DESC LIMIT 1
+               ) AS c ON true"#,
             app.0,
             user.0,
             INBOX,
@@ -263,9 +271,20 @@ impl Inbox<'_> {
 
     /// Last sequence number that the inbox projection has committed, by stream.
     pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
-        let rows = sqlx::query!("SELECT stream, seq FROM checkpoint WHERE projection = $1", INBOX)
-            .fetch_all(&self.0.pool)
-            .await?;
+        let rows = sqlx::query!(
+            r#"WITH RECURSIVE place AS (
+                 (SELECT stream, seq FROM checkpoint WHERE projection = $1 ORDER BY stream DESC LIMIT 1)
+                 UNION ALL
+                 SELECT next.stream, next.seq FROM place CROSS JOIN LATERAL (
+                   SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream < place.stream
+                   ORDER BY stream DESC LIMIT 1
+                 ) AS next
+               )
+               SELECT stream AS "stream!", seq AS "seq!" FROM place"#,
+            INBOX
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
         Ok(rows.into_iter().map(|row| (row.stream, row.seq.cast_unsigned())).collect())
     }
 }

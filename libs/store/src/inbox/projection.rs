@@ -2,6 +2,7 @@
 //! already, the batch is not written.
 
 mod change;
+mod counter;
 
 pub use domain::inbox::fold::{NewItem, WholeInbox};
 pub use domain::inbox::item_change::{ItemKey, StateChange};
@@ -117,34 +118,9 @@ impl InboxTransaction {
         checkpoint::dead_letter(&mut self.transaction, INBOX, stream, seq, message, cause).await
     }
 
-    /// Updates the counters in key order, then commits. After an error, the batch may still have been committed; the checkpoint has then
-    /// moved.
+    /// Updates the counters, then commits. After an error, the batch may still have been committed; the checkpoint has then moved.
     pub async fn commit(mut self) -> Result<(), Error> {
-        self.counts.retain(|_, counts| *counts != Counts::default());
-        if !self.counts.is_empty() {
-            columns! { ((app, user), counts) in self.counts =>
-                app_id = app.0,
-                user_number = user.0,
-                total = counts.total,
-                unread = counts.unread,
-                unseen = counts.unseen,
-                hidden = counts.hidden,
-            }
-            sqlx::query!(
-                "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen, hidden)
-                 SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-                 ON CONFLICT (app_id, user_number) DO UPDATE SET total = c.total + excluded.total,
-                   unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen, hidden = c.hidden + excluded.hidden",
-                &app_id,
-                &user_number,
-                &total,
-                &unread,
-                &unseen,
-                &hidden
-            )
-            .execute(&mut *self.transaction)
-            .await?;
-        }
+        counter::add(&mut self.transaction, self.counts).await?;
         if sabotage::is_due(CrashPoint::InCommit) {
             // Poll the future once, which sends `COMMIT` but does not wait for the result.
             self.transaction.commit().now_or_never();

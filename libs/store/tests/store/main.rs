@@ -4,6 +4,7 @@
 mod descriptions;
 #[path = "../../../domain/tests/domain/ledger_model.rs"]
 mod ledger_model;
+mod pinned;
 mod plans;
 mod protocol;
 mod source;
@@ -27,6 +28,7 @@ mod database {
     mod pooler;
     mod schema;
     mod sealed;
+    mod snapshot;
     mod transaction;
 }
 

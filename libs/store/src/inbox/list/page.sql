@@ -18,7 +18,10 @@ SELECT counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS
   item.content AS "content?", item.category_id AS "category_id?", item.category_identifier AS "category_identifier?",
   item.category_name AS "category_name?"
 FROM (VALUES (1)) AS one
-LEFT JOIN inbox_counter counter ON counter.app_id = $1 AND counter.user_number = $2
+LEFT JOIN (
+  SELECT total, unread, unseen, hidden FROM inbox_counter WHERE app_id = $1 AND user_number BETWEEN $2 AND $2
+  ORDER BY user_number DESC LIMIT 1
+) AS counter ON true
 LEFT JOIN LATERAL (
   SELECT i.id, i.user_number, i.send_id, i.created_at, i.seen_at, i.clicked_at, i.state, i.archived_at, i.snoozed_until,
     i.content::text AS content, c.id AS category_id, c.identifier AS category_identifier, c.name AS category_name

@@ -21,6 +21,10 @@ SELECT 4, replace(pg_get_indexdef(i.indexrelid), format(' ON %I.%I ', $2, name),
 FROM original o JOIN pg_index i ON i.indrelid = o.oid
 WHERE NOT EXISTS (SELECT FROM pg_constraint k WHERE k.conindid = i.indexrelid)
 UNION ALL
+SELECT 4, format('ALTER INDEX %I.%I SET (%s)', $1, k.conname, array_to_string(i.reloptions, ', '))
+FROM original o JOIN pg_constraint k ON k.conrelid = o.oid AND k.contype IN ('p', 'u')
+  JOIN pg_class i ON i.oid = k.conindid AND i.reloptions IS NOT NULL
+UNION ALL
 SELECT 5, format('GRANT %s ON %I.%I TO %s%s', granted.privilege_type, $1, name,
   CASE granted.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(granted.grantee)) END,
   CASE WHEN granted.is_grantable THEN ' WITH GRANT OPTION' END)

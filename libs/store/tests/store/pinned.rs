@@ -1,0 +1,158 @@
+//! Cost of statements on rows that are updated all the time, while an open transaction keeps PostgreSQL from removing their older versions.
+//! The test counts blocks, so it does not depend on the speed of the machine.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use domain::{AppId, ItemId, StreamName, UserNumber};
+use serde_json::Value;
+use sqlx::postgres::PgConnectOptions;
+use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection, Row};
+use store::Store;
+use store::inbox::projection::{INBOX, NewItem};
+use uuid::Uuid;
+
+use crate::{Fixture, NOW, fixture, send_id, source};
+
+/// Each has two competing writers, and [`USERS`] users.
+const STREAMS: u32 = 4;
+const USERS: i64 = 2;
+/// Events of each stream. Each makes one dead version of a checkpoint and one of a counter.
+const EVENTS: u64 = 5_000;
+/// Maximum number of blocks that a statement reads.
+const BLOCKS: i64 = 24;
+/// Number of times that each statement is run. A new version on another page checks the entries of all earlier pages, so the mean of an
+/// update is higher than [`BLOCKS`].
+const TIMES: i64 = 200;
+const UPDATE_BLOCKS: i64 = 48;
+
+/// File, part of the statement and arguments. `{app}` is the app's id, `{n}` the number of updates so far.
+const HOT: [(&str, &str, &str); 11] = [
+    ("database/checkpoint.rs", "SELECT seq FROM checkpoint", "'inbox', 'INBOX_0'"),
+    ("database/checkpoint.rs", "IS DISTINCT FROM started_at", "'inbox', 'INBOX_0'"),
+    ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 5000 + {n}, 5001 + {n}"),
+    ("inbox/projection/counter.rs", "UPDATE inbox_counter", "'{{app}}', '{1}', '{1}', '{1}', '{1}', '{0}'"),
+    ("inbox/retention.rs", "FROM checkpoint", "'inbox', 'INBOX_0'"),
+    ("inbox/retention.rs", "FROM inbox_counter\n", "{app}, 1, 10, 10"),
+    ("inbox/list.rs", "FROM app_user u LEFT JOIN LATERAL", "{app}, 'alice'"),
+    ("inbox/list.rs", "SELECT p.seq", "{app}, 1, 'inbox', 'INBOX_0'"),
+    ("inbox/list.rs", "WITH RECURSIVE place", "'inbox'"),
+    (
+        "inbox/list/page.sql",
+        "WITH place",
+        "{app}, 1, NULL, NULL, NULL, NULL, false, false, '9999-01-01', 9223372036854775807, 0, 1",
+    ),
+    ("inbox/current.rs", "FROM unnest($1::bigint[], $2::bigint[], $3::bigint[])", "'{{app}}', '{1}', '{1}'"),
+];
+
+fn item(app: AppId, stream: u32, event: u64) -> NewItem {
+    let number = u64::from(stream) * EVENTS + event;
+    NewItem {
+        app,
+        user: UserNumber(1 + i64::from(stream) * USERS + event.cast_signed() % USERS),
+        id: ItemId(number.cast_signed()),
+        send_id: send_id(number.into()),
+        category: None,
+        created_at: NOW,
+        content: Arc::from("{}"),
+        event_id: Uuid::from_u128(number.into()),
+    }
+}
+
+/// Projects events, one per transaction, until the stream has [`EVENTS`]. Returns the number of its own.
+async fn write(store: Store, app: AppId, number: u32) -> u64 {
+    let stream = StreamName::Inbox(number);
+    let mut own = 0;
+    loop {
+        let at = store.database().checkpoint(INBOX, stream).await.unwrap();
+        if at == EVENTS {
+            return own;
+        }
+        let Some(mut batch) = store.inbox().project(stream, at, at + 1).await.unwrap() else { continue };
+        batch.add_new(&[item(app, number, at + 1)]).await.unwrap();
+        batch.commit().await.unwrap();
+        own += 1;
+    }
+}
+
+impl Fixture {
+    async fn session(&self) -> PgConnection {
+        let options = PgConnectOptions::from_str(self.database.url()).unwrap().options(store::SESSION);
+        let mut session = options.connect().await.unwrap();
+        session.execute("SET plan_cache_mode = force_generic_plan").await.unwrap();
+        session
+    }
+
+    /// Opens a transaction that sees the database as it is now, like that of `pg_dump`.
+    async fn pin(&self) -> PgConnection {
+        let options = PgConnectOptions::from_str(self.database.url()).unwrap();
+        let mut reader = options.connect().await.unwrap();
+        reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint").await.unwrap();
+        reader
+    }
+}
+
+/// Returns the mean number of blocks of a prepared statement, and the highest.
+async fn blocks(session: &mut PgConnection, name: &str, arguments: &str) -> (i64, i64) {
+    let (mut total, mut highest) = (0, 0);
+    for n in 0..TIMES {
+        let arguments = arguments.replace("{n}", &n.to_string());
+        let explain =
+            format!("EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {name}({arguments})");
+        let explained = sqlx::raw_sql(AssertSqlSafe(explain)).fetch_one(&mut *session).await.unwrap();
+        let plan = &explained.get::<Value, _>(0)[0]["Plan"];
+        let count = |name: &str| plan[name].as_i64().unwrap();
+        let read = count("Shared Hit Blocks") + count("Shared Read Blocks");
+        total += read;
+        highest = highest.max(read);
+    }
+    (total / TIMES, highest)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hot_rows_cost_no_more_while_a_transaction_keeps_their_old_versions() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    sqlx::query("INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE VALUES ($1, 1, 'alice', '{}')")
+        .bind(app.0)
+        .execute(&fixture.pool)
+        .await
+        .unwrap();
+    let mut reader = fixture.pin().await;
+
+    let writers: Vec<_> = (0..STREAMS)
+        .flat_map(|number| [number, number])
+        .map(|number| tokio::spawn(write(fixture.store.clone(), app, number)))
+        .collect();
+    let mut written = 0;
+    for writer in writers {
+        written += writer.await.unwrap();
+    }
+    assert_eq!(written, u64::from(STREAMS) * EVENTS, "each event is projected once");
+    assert_eq!(fixture.count("SELECT sum(total)::bigint FROM inbox_counter").await, written.cast_signed());
+    let positions = fixture.store.inbox().positions().await.unwrap();
+    assert_eq!(positions.len(), 4);
+    assert!(positions.iter().all(|(_, position)| *position == EVENTS), "{positions:?}");
+
+    let mut session = fixture.session().await;
+    let statements = source::statements();
+    let mut found = Vec::new();
+    for (number, (file, part, arguments)) in HOT.iter().enumerate() {
+        let mut named =
+            statements.iter().filter(|statement| statement.file == *file && statement.sql.contains(part));
+        let (statement, None) = (named.next().unwrap(), named.next()) else {
+            panic!("{file}: {part} is ambiguous")
+        };
+        let prepare = format!("PREPARE s{number} AS {}", statement.sql);
+        session.execute(AssertSqlSafe(prepare)).await.unwrap();
+        let arguments = arguments.replace("{app}", &app.0.to_string());
+        let (mean, highest) = blocks(&mut session, &format!("s{number}"), &arguments).await;
+        println!("{file}: {part:?}: {mean} blocks, at most {highest}");
+        let is_update = part.starts_with("UPDATE");
+        if if is_update { mean > UPDATE_BLOCKS } else { highest > BLOCKS } {
+            found.push(format!("{file}: {part:?}: {mean} blocks, at most {highest}"));
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    reader.execute("COMMIT").await.unwrap();
+}

@@ -1,0 +1,83 @@
+//! Sessions of the test in PostgreSQL, beside those of the system under test.
+
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt as _;
+use sqlx::{Connection, Executor, PgConnection};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Time limit for opening a session. PostgreSQL may be stopped at any time.
+const OPENED_WITHIN: Duration = Duration::from_secs(5);
+/// Above the number of sessions that PostgreSQL allows.
+const MOST: usize = 1_000;
+/// SQLSTATE `too_many_connections`.
+const TOO_MANY: &str = "53300";
+
+/// Opens a transaction, like that of `pg_dump`, that PostgreSQL keeps old row versions for. Returns None if PostgreSQL is unavailable.
+pub(super) async fn reader(url: &str) -> Option<PgConnection> {
+    let mut session = open(url).await.ok()?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint";
+    timeout(OPENED_WITHIN, session.execute(begin)).await.ok()?.ok()?;
+    Some(session)
+}
+
+/// Ends every third session of the services. Returns false if PostgreSQL is unavailable, or has no session of a service.
+pub(super) async fn end_a_third(url: &str) -> bool {
+    let Ok(mut session) = open(url).await else { return false };
+    let end = sqlx::query_scalar::<_, i64>(
+        "SELECT count(pg_terminate_backend(pid)) FROM (
+           SELECT pid, row_number() OVER (ORDER BY md5(pid::text)) AS number FROM pg_stat_activity
+           WHERE datname = current_database() AND application_name = 'tidings'
+         ) AS sessions WHERE number % 3 = 1",
+    );
+    matches!(timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await, Ok(Ok(ended)) if ended > 0)
+}
+
+async fn open(url: &str) -> Result<PgConnection, sqlx::Error> {
+    timeout(OPENED_WITHIN, PgConnection::connect(url)).await.map_err(|_| sqlx::Error::PoolTimedOut)?
+}
+
+/// All sessions that PostgreSQL still allows. They are closed when the value is dropped.
+pub(super) struct Crowd {
+    gathering: JoinHandle<Option<(Vec<PgConnection>, Instant)>>,
+    /// The sessions, and the time at which PostgreSQL refused another one.
+    full: Option<(Vec<PgConnection>, Instant)>,
+}
+
+impl Crowd {
+    pub(super) fn gather(url: String) -> Crowd {
+        let gathering = tokio::spawn(async move {
+            let mut sessions = Vec::new();
+            while sessions.len() < MOST {
+                match open(&url).await {
+                    Ok(session) => sessions.push(session),
+                    Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(TOO_MANY) => {
+                        return Some((sessions, Instant::now()));
+                    }
+                    Err(_) => return None,
+                }
+            }
+            None
+        });
+        Crowd { gathering, full: None }
+    }
+
+    pub(super) fn is_gathering(&self) -> bool {
+        !self.gathering.is_finished()
+    }
+
+    /// Time since PostgreSQL refused a session. None if it has not refused one.
+    pub(super) fn full_for(&mut self) -> Option<Duration> {
+        if self.full.is_none() && self.gathering.is_finished() {
+            self.full = (&mut self.gathering).now_or_never().and_then(Result::ok).flatten();
+        }
+        self.full.as_ref().map(|(_, since)| since.elapsed())
+    }
+}
+
+impl Drop for Crowd {
+    fn drop(&mut self) {
+        self.gathering.abort();
+    }
+}
