@@ -6,7 +6,6 @@ use domain::{Action, AppId, Channel, SendId, Status, Timestamp, UserNumber};
 use store::deliveries::waiting::{WaitingCause, WaitingDeliveries};
 use store::sends::list::{ListedSend, SendRange, SendsOf};
 use store::sends::pairs::{PairFilter, PairStatus};
-use store::sends::recent::RecentSend;
 use store::sends::status::RequestSummary;
 
 use crate::sends::recent;
@@ -186,7 +185,7 @@ pub async fn release(
 #[derive(Debug)]
 pub struct Cancellable {
     pub summary: RequestSummary,
-    pub send: Option<RecentSend>,
+    pub send: Option<ListedSend>,
     /// Emails, pushes and SMS that no provider has received yet.
     pub waiting: i64,
     /// Recipients that are not planned yet.

@@ -64,11 +64,10 @@ struct OverviewPage {
 pub(crate) async fn overview(console: &Console, visit: Visit) -> Answer {
     let caller = &visit.operator.caller;
     let read = console.overviews.of_app(caller, visit.app()?.id).await;
-    let trouble = match visit.sees_installation() {
-        true => part(console.installations.read(caller).await)?
-            .ok()
-            .and_then(|found| installation::trouble(&found)),
-        false => None,
+    let trouble = if visit.sees_installation() {
+        part(console.installations.read(caller).await)?.ok().and_then(|found| installation::trouble(&found))
+    } else {
+        None
     };
     let has_trouble = trouble.is_some();
     let read = part(read)?.map(|overview| Shown {
