@@ -87,6 +87,8 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
             let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
             browser.call(&window, "Emulation.setEmulatedMedia", media).await;
             go(&mut browser, &window, &format!("{console}{path}")).await;
+            let is_refused = browser.evaluate(&window, "document.querySelector('p.code') !== null").await;
+            assert_eq!(is_refused, name == "not-found", "{name}");
             let overflow = "document.documentElement.scrollWidth <= innerWidth";
             assert_eq!(
                 browser.evaluate(&window, overflow).await,
@@ -210,9 +212,11 @@ async fn sends_suppressions_people_and_parked_messages_are_changed_without_scrip
     go(browser, window, &format!("{console}/apps/demo/parked")).await;
     press(browser, window, "Redrive…").await;
     until_heading(browser, window, "Redrive ").await;
+    // A paused redrive of the fixture selects the emails.
+    go(browser, window, &format!("{console}/apps/demo/parked/redrive?channel=sms")).await;
     press(browser, window, "Start the redrive").await;
     until_done(browser, window, "The redrive runs.").await;
-    until_heading(browser, window, "Redrive of ").await;
+    until_heading(browser, window, "Redrive of SMS").await;
 
     go(browser, window, &format!("{console}/apps/demo/people/ada/erase")).await;
     browser.evaluate(window, "document.querySelector('[name=typed]').value = 'ada'; true").await;
