@@ -1,8 +1,8 @@
 //! Checkpoints. A checkpoint is the sequence number of the last event of a stream that a projection has committed.
 //!
 //! While a transaction stays open, PostgreSQL keeps every older version of a checkpoint's row, and a lookup by equality reads them all,
-//! oldest first. A range in descending order starts at the newest version. See
-//! `docs/decisions/0093-hot-rows-are-read-from-the-newest-version.md`.
+//! oldest first. A range in descending order starts at the newest version. `(SELECT $2)` hides the value from the planner, which might
+//! otherwise sort all versions. See `docs/decisions/0093-hot-rows-are-read-from-the-newest-version.md`.
 
 use domain::StreamName;
 use sqlx::PgConnection;
@@ -18,7 +18,7 @@ impl Database<'_> {
     /// None if the projection has stored no checkpoint.
     pub async fn stored_checkpoint(self, projection: &str, stream: StreamName) -> Result<Option<u64>, Error> {
         let seq = sqlx::query_scalar!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN $2 AND $2
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
              ORDER BY stream DESC LIMIT 1",
             projection,
             stream.to_string()
@@ -33,7 +33,7 @@ impl Database<'_> {
     pub async fn has_left_start(self, projection: &str, stream: StreamName) -> Result<bool, Error> {
         let left = sqlx::query_scalar!(
             r#"SELECT seq IS DISTINCT FROM started_at AS "left!" FROM checkpoint
-             WHERE projection = $1 AND stream BETWEEN $2 AND $2 ORDER BY stream DESC LIMIT 1"#,
+             WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2) ORDER BY stream DESC LIMIT 1"#,
             projection,
             stream.to_string()
         )
@@ -89,7 +89,7 @@ pub(crate) async fn advance(
         sqlx::query!(
             "UPDATE checkpoint SET seq = $4
              WHERE ctid = (
-               SELECT ctid FROM checkpoint WHERE projection = $1 AND stream BETWEEN $2 AND $2
+               SELECT ctid FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
                ORDER BY stream DESC LIMIT 1
              ) AND seq = $3",
             projection,

@@ -114,11 +114,12 @@ impl Inbox<'_> {
         let row = sqlx::query!(
             r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?", c.hidden AS "hidden?"
                FROM (
-                 SELECT seq FROM checkpoint WHERE projection = $3 AND stream BETWEEN $4 AND $4
+                 SELECT seq FROM checkpoint WHERE projection = $3 AND stream BETWEEN (SELECT $4) AND (SELECT $4)
                  ORDER BY stream DESC LIMIT 1
                ) AS p LEFT JOIN (
                  SELECT total, unread, unseen, hidden FROM inbox_counter
-                 WHERE app_id = $1 AND user_number BETWEEN $2 AND $2 ORDER BY user_number DESC LIMIT 1
+                 WHERE app_id = $1 AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
+                 ORDER BY user_number DESC LIMIT 1
                ) AS c ON true"#,
             app.0,
             user.0,
@@ -273,10 +274,11 @@ impl Inbox<'_> {
     pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!(
             r#"WITH RECURSIVE place AS (
-                 (SELECT stream, seq FROM checkpoint WHERE projection = $1 ORDER BY stream DESC LIMIT 1)
+                 (SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT '') AND (SELECT 'z')
+                  ORDER BY stream DESC LIMIT 1)
                  UNION ALL
                  SELECT next.stream, next.seq FROM place CROSS JOIN LATERAL (
-                   SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream < place.stream
+                   SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream > (SELECT '') AND stream < place.stream
                    ORDER BY stream DESC LIMIT 1
                  ) AS next
                )
