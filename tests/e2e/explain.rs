@@ -1,6 +1,7 @@
 //! `tidings explain`, `tidings sends`, `tidings waiting`, `tidings refused` and `tidings processes`.
 
-use serde_json::json;
+use local_servers::NatsServer;
+use serde_json::{Value, json};
 use sqlx::PgPool;
 
 use crate::installation::Installation;
@@ -211,16 +212,21 @@ async fn lists_say_how_far_they_searched_and_how_to_continue() {
 
 #[tokio::test]
 async fn processes_names_the_services_that_do_not_answer() {
-    let installation = Installation::create().await;
-    let listed = installation.run(&["processes"]);
+    let (installation, nats) = (Installation::create().await, NatsServer::start().await.unwrap());
+    let run = |arguments: &[&str]| installation.run_configured(arguments, &[("NATS_URL", nats.url())], "");
+    let listed = run(&["processes"]);
     assert_eq!(listed.code, 1, "{}", listed.errors);
     assert!(
         listed.output.starts_with("SERVICES    MACHINE    VERSION  RUNNING SINCE\ndispatcher  NO ANSWER"),
-        "{}",
-        listed.output
+        "{} {}",
+        listed.output,
+        listed.errors
     );
-    let listed = installation.run(&["processes", "--json"]);
+    let listed = run(&["processes", "--json"]);
     assert_eq!(listed.code, 1, "{}", listed.errors);
-    assert_eq!(listed.json()["missing"], json!(["dispatcher", "gateway", "inbox"]));
-    assert_eq!(listed.json()["processes"], json!([]));
+    let listed: Value = serde_json::from_str(&listed.output).unwrap();
+    assert_eq!(
+        (&listed["missing"], &listed["processes"]),
+        (&json!(["dispatcher", "gateway", "inbox"]), &json!([]))
+    );
 }

@@ -77,7 +77,7 @@ const WITHOUT_APP: [&str; 20] = [
 async fn every_key_of_an_apps_data_begins_with_the_app() {
     let fixture = fixture().await;
     let keys: Vec<String> = sqlx::query_scalar(
-        "SELECT c.relname || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^.* USING btree ', '')
+        "SELECT c.relname || ' ' || regexp_replace(pg_get_indexdef(i.indexrelid), '^.* USING btree | WITH [(].*$', '', 'g')
          FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
          WHERE i.indisunique AND c.relnamespace = 'public'::regnamespace AND c.relname <> '_sqlx_migrations'",
     )
