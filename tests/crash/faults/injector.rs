@@ -239,7 +239,6 @@ impl<'s> Injector<'s> {
                 if self.is_open(|undo| matches!(undo, Undo::Resume(who, ..) if who == name)) => {}
             Injection::Withhold { from, .. }
                 if self.is_open(|undo| matches!(undo, Undo::LetGo { name, .. } if name == from)) => {}
-            Injection::ExhaustSessions(_) if self.crowd.is_some() => self.delayed.push(injection),
             Injection::StopPostgres(_) if self.is_open(|undo| matches!(undo, Undo::StartPostgres(_))) => {}
             Injection::KillNats(_) if self.is_open(|undo| matches!(undo, Undo::StartNats(_))) => {}
             Injection::Pause(name, for_) => {
@@ -266,25 +265,8 @@ impl<'s> Injector<'s> {
                     Undo::LetGo { name, at: later(for_), is_lost },
                 );
             }
-            Injection::HoldSnapshot(for_) => match sessions::reader(&self.system.scene.database_url).await {
-                Some(reader) => {
-                    self.readers.push_back(reader);
-                    self.tally.add(Disturbance::HoldSnapshot);
-                    self.open("hold a snapshot".to_owned(), from, Undo::EndReader(later(for_)));
-                }
-                None => self.delayed.push(injection),
-            },
-            Injection::EndSessions => {
-                if sessions::end_a_third(&self.system.scene.database_url).await {
-                    self.tally.add(Disturbance::EndSessions);
-                    self.tally.faults.push(Fault { what: injection.to_string(), from, until: now() });
-                } else {
-                    self.delayed.push(injection);
-                }
-            }
-            Injection::ExhaustSessions(for_) => {
-                self.crowd = Some(Crowd::gather(self.system.scene.database_url.clone()));
-                self.open("exhaust the sessions of postgres".to_owned(), from, Undo::Disperse(for_));
+            Injection::HoldSnapshot(_) | Injection::EndSessions | Injection::ExhaustSessions(_) => {
+                self.disturb_sessions(injection, from).await;
             }
             Injection::StopPostgres(away) => {
                 self.system.postgres.stop_immediately().await.unwrap();
@@ -296,6 +278,30 @@ impl<'s> Injector<'s> {
                 *self.tally.kills.entry("nats").or_default() += 1;
                 self.open("kill nats".to_owned(), from, Undo::StartNats(later(away)));
             }
+        }
+    }
+
+    /// Injects a fault into the sessions of PostgreSQL, or delays it if that is not possible now.
+    async fn disturb_sessions(&mut self, injection: Injection, from: i64) {
+        let url = self.system.scene.database_url.clone();
+        match injection {
+            Injection::HoldSnapshot(for_) => match sessions::reader(&url).await {
+                Some(reader) => {
+                    self.readers.push_back(reader);
+                    self.tally.add(Disturbance::HoldSnapshot);
+                    self.open("hold a snapshot".to_owned(), from, Undo::EndReader(Instant::now() + for_));
+                }
+                None => self.delayed.push(injection),
+            },
+            Injection::EndSessions if sessions::end_a_third(&url).await => {
+                self.tally.add(Disturbance::EndSessions);
+                self.tally.faults.push(Fault { what: injection.to_string(), from, until: now() });
+            }
+            Injection::ExhaustSessions(for_) if self.crowd.is_none() => {
+                self.crowd = Some(Crowd::gather(url));
+                self.open("exhaust the sessions of postgres".to_owned(), from, Undo::Disperse(for_));
+            }
+            _ => self.delayed.push(injection),
         }
     }
 

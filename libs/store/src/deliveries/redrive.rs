@@ -246,7 +246,6 @@ async fn examine(
 }
 
 /// Returns the ids of the next `limit` messages that match the filter.
-
 async fn select(
     connection: &mut PgConnection,
     filter: &ParkedFilter,
