@@ -9,6 +9,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::time::timeout;
 
+/// Chromium's error for a script whose page was left.
+const LEFT: &str = "Inspected target navigated or closed";
 /// Time limit for one answer.
 const LIMIT: Duration = Duration::from_secs(30);
 /// Shell script that starts Chromium, which reads commands from descriptor 3 and writes answers to descriptor 4.
@@ -81,7 +83,8 @@ impl Chromium {
         loop {
             let message = self.read(method).await;
             if message["id"] == id {
-                assert!(message.get("error").is_none(), "{method}: {message}");
+                let is_left = method == "Runtime.evaluate" && message["error"]["message"] == LEFT;
+                assert!(is_left || message.get("error").is_none(), "{method}: {message}");
                 return message["result"].clone();
             }
             self.events.push(message);
@@ -109,7 +112,7 @@ impl Chromium {
         attached["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// Evaluates a script, awaits its promise, and returns the value.
+    /// Evaluates a script, awaits its promise, and returns the value: null if the window leaves the page meanwhile.
     pub(crate) async fn evaluate(&mut self, session: &str, script: &str) -> Value {
         let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
         let result = self.call("Runtime.evaluate", params, Some(session)).await;
