@@ -159,8 +159,8 @@ fn service(channel: Channel) -> &'static str {
     }
 }
 
-/// Returns the backlogs by kind of work. Several processes measure the same stream; the largest value counts, because a process that cannot
-/// reach the log keeps an old one only until it stops.
+/// Returns the backlogs by kind of work. If several processes measure the same stream, the largest value counts: after an outage, a process may
+/// report an old value for some seconds.
 fn backlogs(processes: &[ProcessReport]) -> Vec<Waiting> {
     let mut measured: BTreeMap<&str, Backlog> = BTreeMap::new();
     for backlog in processes.iter().flat_map(|process| &process.backlogs) {

@@ -43,8 +43,8 @@ pub(crate) async fn change(
 }
 
 impl Change<'_> {
-    /// Confirms the operator's identity with the password of the form. Returns the problem if it is not confirmed. An operator whom a proxy
-    /// signs in has no password here.
+    /// Verifies the operator's password in the form, and returns the problem if it is wrong. Operators who sign in through a proxy have no
+    /// password, and are not asked for one.
     pub(crate) async fn confirm_operator(&self) -> Result<Option<SignInError>, Refusal> {
         if self.visit.by_proxy {
             return Ok(None);

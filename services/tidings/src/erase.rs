@@ -8,8 +8,8 @@ use crate::refused::OrMissing as _;
 
 /// Erase a user: profile, devices, preferences and inbox are deleted, and addresses disappear from all sends.
 ///
-/// The user is unknown at once. The dispatcher deletes the remaining data within minutes. This cannot be undone; docs/erasure.md says
-/// what is deleted.
+/// The user is unknown at once. The dispatcher deletes the remaining data within minutes. This cannot be undone. docs/erasure.md lists the
+/// deleted data.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:
   tidings erase shop ada

@@ -50,8 +50,8 @@ impl WaitingDeliveries {
 }
 
 impl Deliveries<'_> {
-    /// Makes the timers of at most `most` deliveries that wait for a cause due now, and returns their number. A worker then decides again
-    /// whether a provider may be called. Timers that a dispatcher is publishing are left out.
+    /// Makes the timers of at most `most` deliveries that wait for a cause due now, and returns their number. A worker then checks the
+    /// provider's breaker and rate limit again. Timers that a dispatcher is publishing are left out.
     pub async fn release_waiting(
         self,
         app: AppId,

@@ -1,4 +1,6 @@
+use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Timestamp, UserNumber};
+use uuid::Uuid;
 
 use crate::sends::status::parse;
 use crate::{Deliveries, Error};
@@ -15,6 +17,28 @@ pub struct SuppressedTarget {
     pub at: Timestamp,
 }
 
+struct SuppressedRow {
+    channel: String,
+    target: String,
+    delivery_id: Uuid,
+    code: String,
+    created_at: DateTime<Utc>,
+}
+
+impl TryFrom<SuppressedRow> for SuppressedTarget {
+    type Error = Error;
+
+    fn try_from(row: SuppressedRow) -> Result<SuppressedTarget, Error> {
+        Ok(SuppressedTarget {
+            channel: parse(&row.channel)?,
+            target: row.target,
+            delivery: DeliveryId(row.delivery_id),
+            code: row.code,
+            at: row.created_at.into(),
+        })
+    }
+}
+
 impl Deliveries<'_> {
     /// Returns the suppressed ones of the targets. An email address is suppressed in all spellings of its mailbox.
     pub async fn suppressions_of(
@@ -24,7 +48,8 @@ impl Deliveries<'_> {
     ) -> Result<Vec<SuppressedTarget>, Error> {
         let channels: Vec<String> = targets.iter().map(|(channel, _)| channel.to_string()).collect();
         let targets: Vec<String> = targets.iter().map(|(_, target)| target.clone()).collect();
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            SuppressedRow,
             r#"SELECT wanted.channel AS "channel!", wanted.target AS "target!", s.delivery_id AS "delivery_id!",
                  s.code AS "code!", s.created_at AS "created_at!"
              FROM unnest($2::text[], $3::text[]) AS wanted (channel, target) CROSS JOIN LATERAL (
@@ -41,17 +66,7 @@ impl Deliveries<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(SuppressedTarget {
-                    channel: parse(&row.channel)?,
-                    target: row.target,
-                    delivery: DeliveryId(row.delivery_id),
-                    code: row.code,
-                    at: row.created_at.into(),
-                })
-            })
-            .collect()
+        rows.into_iter().map(SuppressedTarget::try_from).collect()
     }
 
     /// Returns the latest `limit` push tokens and browser subscriptions that a suppression has removed from a user.
@@ -62,7 +77,8 @@ impl Deliveries<'_> {
         limit: i64,
     ) -> Result<Vec<SuppressedTarget>, Error> {
         // The number of a user is unique in all apps. The index of the app must not be used, because it finds all suppressions of the app.
-        let rows = sqlx::query!(
+        let rows = sqlx::query_as!(
+            SuppressedRow,
             r#"WITH found AS MATERIALIZED (
                SELECT app_id, channel, target, delivery_id, code, created_at FROM suppression
                WHERE pruned @> jsonb_build_object('users', jsonb_build_array(jsonb_build_object('number', $2::bigint)))
@@ -77,17 +93,7 @@ impl Deliveries<'_> {
         )
         .fetch_all(&self.0.pool)
         .await?;
-        rows.into_iter()
-            .map(|row| {
-                Ok(SuppressedTarget {
-                    channel: parse(&row.channel)?,
-                    target: row.target,
-                    delivery: DeliveryId(row.delivery_id),
-                    code: row.code,
-                    at: row.created_at.into(),
-                })
-            })
-            .collect()
+        rows.into_iter().map(SuppressedTarget::try_from).collect()
     }
 
     /// Returns the suppression that a delivery led to.
