@@ -17,6 +17,7 @@ mod email;
 mod handbook;
 mod headless;
 mod inbox;
+mod linked_preferences;
 mod looks;
 mod page;
 mod panel;

@@ -4,12 +4,13 @@ use credentials::secrets::{random_token, sha256};
 use domain::content::Object as ProfilePairs;
 use domain::inbox::Counts;
 use domain::profile::{Author, push_targets};
-use domain::{AppId, Channel, DeviceType};
+use domain::{Channel, DeviceType};
 use store::directory::category::Category;
 use store::directory::device::unproven::UnprovenDevice;
 
 use crate::categories::MOST_LISTED;
 use crate::devices::{OwnDevice, verified_secret};
+use crate::preferences::offered_channels;
 use crate::waiting::database;
 use crate::{Caller, OperationError, Operations, OwnUser, Permission};
 
@@ -61,7 +62,7 @@ pub async fn connect(
     let (owner, categories, channels, public_key) = tokio::try_join!(
         database(store.inbox().inbox_owner(app, &own.identifier)),
         database(store.directory().list_categories(app, None, MOST_LISTED)),
-        channels(operations, app),
+        offered_channels(operations, app),
         database(store.control().vapid_public_key(app)),
     )?;
     let counts = owner.map(|owner| owner.counts).unwrap_or_default();
@@ -87,12 +88,4 @@ async fn connect_unproven(
     let directory = operations.store.directory();
     let connected = directory.connect_unproven(own.app, &own.identifier, connecting, &digest);
     Ok(database(connected).await?.then_some(fresh))
-}
-
-async fn channels(operations: &Operations, app: AppId) -> Result<Vec<Channel>, OperationError> {
-    let providers = database(operations.store.control().list_providers(app)).await?;
-    let has_provider =
-        |channel| providers.iter().any(|provider| provider.enabled && provider.channel == channel);
-    let channels = Channel::DELIVERED.into_iter();
-    Ok(channels.filter(|&channel| channel == Channel::InApp || has_provider(channel)).collect())
 }

@@ -89,7 +89,7 @@ permissions! {
     OwnPreferences: none, [Backend, User];
     OwnSubscriptions: none, [Backend, User];
     OwnDevices: none, [Backend, User];
-    /// Turn off the emails of the category that a link names.
+    /// Turn off the emails of the category that a link names, and choose the channels of its user's categories.
     Unsubscribe: none, [Link];
     /// Report that a user opened the notification that a link names.
     ReportClick: none, [Link];

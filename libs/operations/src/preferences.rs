@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use domain::{CategoryId, Channel};
+use domain::{AppId, CategoryId, Channel};
+use store::directory::category::Category;
 use store::directory::preference::{CategoryPreference, Subscription};
 
+use crate::categories::MOST_LISTED;
 use crate::waiting::database;
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
@@ -29,6 +31,25 @@ pub enum Unsubscription {
     Done(Subscription),
     /// Nothing changed, because the category is critical.
     Critical(Subscription),
+}
+
+/// The channels among which the user of a link can choose, for each category.
+#[derive(Debug)]
+pub struct LinkedChoices {
+    /// Name of the app, as its users know it.
+    pub app: String,
+    /// The categories of preference screens, in their order.
+    pub categories: Vec<Category>,
+    pub channels: Vec<Channel>,
+    chosen: BTreeMap<(CategoryId, Channel), bool>,
+}
+
+impl LinkedChoices {
+    /// Returns true if the category uses the channel: unless the user turned it off, and always for a critical category.
+    #[must_use]
+    pub fn is_on(&self, category: &Category, channel: Channel) -> bool {
+        category.critical || self.chosen.get(&(category.id, channel)).copied().unwrap_or(true)
+    }
 }
 
 /// Lists the preferences of the caller's user, by category. The list is empty for an unknown user.
@@ -99,7 +120,56 @@ pub async fn unsubscribe_by_link(
     if subscription.critical {
         return Ok(Unsubscription::Critical(subscription));
     }
+    let off = BTreeMap::from([((category, Channel::Email), false)]);
+    let set = database(operations.store.directory().choose(app, user, &off)).await?;
+    if set > 0 { Ok(Unsubscription::Done(subscription)) } else { Err(OperationError::NotFound(Object::Link)) }
+}
+
+/// Returns the categories and channels among which the user of the caller's unsubscribe link can choose.
+///
+/// # Errors
+/// Returns [`Object::Link`] if the user or the category of the link no longer exists.
+pub async fn choices_of_link(
+    operations: &Operations,
+    caller: &Caller,
+) -> Result<LinkedChoices, OperationError> {
+    let (app, user, _) = caller.unsubscribe_link()?;
     let directory = operations.store.directory();
-    let is_off = database(directory.turn_off(app, user, category, Channel::Email)).await?;
-    if is_off { Ok(Unsubscription::Done(subscription)) } else { Err(OperationError::NotFound(Object::Link)) }
+    let (subscription, mut categories, channels, chosen) = tokio::try_join!(
+        subscription_of_link(operations, caller),
+        database(directory.list_categories(app, None, MOST_LISTED)),
+        offered_channels(operations, app),
+        database(directory.choices(app, user)),
+    )?;
+    categories.retain(|category| !category.hide_in_preference_manager);
+    categories.sort_by_key(|category| category.order);
+    Ok(LinkedChoices { app: subscription.app, categories, channels, chosen })
+}
+
+/// Sets choices of the user of the caller's unsubscribe link; all others stay unchanged. Ignores those for critical categories, and for
+/// categories that no longer exist.
+///
+/// # Errors
+/// Returns [`Object::Link`] if the user or the category of the link no longer exists.
+pub async fn choose_by_link(
+    operations: &Operations,
+    caller: &Caller,
+    choices: &BTreeMap<(CategoryId, Channel), bool>,
+) -> Result<LinkedChoices, OperationError> {
+    let (app, user, _) = caller.unsubscribe_link()?;
+    subscription_of_link(operations, caller).await?;
+    database(operations.store.directory().choose(app, user, choices)).await?;
+    choices_of_link(operations, caller).await
+}
+
+/// Returns the channels on which an app can deliver: the inbox, and every channel with an enabled provider.
+pub(crate) async fn offered_channels(
+    operations: &Operations,
+    app: AppId,
+) -> Result<Vec<Channel>, OperationError> {
+    let providers = database(operations.store.control().list_providers(app)).await?;
+    let has_provider =
+        |channel| providers.iter().any(|provider| provider.enabled && provider.channel == channel);
+    let channels = Channel::DELIVERED.into_iter();
+    Ok(channels.filter(|&channel| channel == Channel::InApp || has_provider(channel)).collect())
 }

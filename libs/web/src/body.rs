@@ -204,7 +204,15 @@ impl Body {
         };
         let request = body.request.clone();
         let bytes = body.read().await?;
-        if is_form { fields(&bytes) } else { Err(other_media(&request, FORM)) }
+        if is_form { fields(&bytes, MAX_FORM_FIELDS) } else { Err(other_media(&request, FORM)) }
+    }
+
+    /// Reads the fields of a form of a page, at most `most`, in the order sent. An empty body has none.
+    pub async fn page_form(self, most: usize) -> Result<Vec<(String, String)>, Failure> {
+        let request = self.request.clone();
+        let bytes = self.read().await?;
+        let is_form = bytes.is_empty() || media(&request) == Media::Form;
+        if is_form { fields(&bytes, most) } else { Err(other_media(&request, FORM)) }
     }
 
     /// Returns true if the handler of this request reads its body.
@@ -386,18 +394,18 @@ fn parsed(bytes: &[u8]) -> Result<Value, Failure> {
 }
 
 fn form(bytes: &[u8]) -> Result<Value, Failure> {
-    let fields = fields(bytes)?.into_iter();
+    let fields = fields(bytes, MAX_FORM_FIELDS)?.into_iter();
     Ok(Value::Object(fields.map(|(key, value)| (key, Value::String(value))).collect::<Object>()))
 }
 
-fn fields(bytes: &[u8]) -> Result<Vec<(String, String)>, Failure> {
+fn fields(bytes: &[u8], most: usize) -> Result<Vec<(String, String)>, Failure> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|error| not_a_form(format_args!("byte {} is not", error.valid_up_to() + 1)))?;
     let text = text.replace('+', " ");
     let decode = |text| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
     let pairs = || text.split('&').filter(|pair| !pair.is_empty());
-    if pairs().nth(MAX_FORM_FIELDS).is_some() {
-        let message = format!("the form has more than {MAX_FORM_FIELDS} fields; send fewer");
+    if pairs().nth(most).is_some() {
+        let message = format!("the form has more than {most} fields; send fewer");
         return Err(Failure::problem("", "too_many", message));
     }
     let pairs = pairs().zip(1..).map(|(pair, number)| {

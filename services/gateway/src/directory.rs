@@ -6,6 +6,7 @@ pub(crate) mod connect;
 pub(crate) mod devices;
 pub(crate) mod erasure;
 mod malformed_address;
+pub(crate) mod preference_page;
 pub(crate) mod preferences;
 pub(crate) mod profile;
 pub(crate) mod subscribers;

@@ -127,6 +127,8 @@ const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
         devices::remove_push_token,
         unsubscribe::ask,
         unsubscribe::unsubscribe,
+        unsubscribe::show_preferences,
+        unsubscribe::set_preferences,
         sends::list::list,
         deliveries::explain::explain,
         status::retrieve,

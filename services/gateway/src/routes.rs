@@ -55,6 +55,20 @@ impl Table {
             .service(resource("/v3/notifications/{id}/snooze", snooze))
     }
 
+    /// Adds the paths that recipients of emails open, and those that providers call.
+    fn with_links_and_callbacks(self) -> Table {
+        self.service(resource(
+            "/v3/unsubscribe/{token}",
+            [get(unsubscribe::ask), post(unsubscribe::unsubscribe)],
+        ))
+        .service(resource(
+            "/v3/unsubscribe/{token}/preferences",
+            [get(unsubscribe::show_preferences), post(unsubscribe::set_preferences)],
+        ))
+        .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
+        .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
+    }
+
     fn with_topics(self) -> Table {
         self.service(resource("/v3/topics", [get(topics::list).for_users(), post(topics::create)]))
             .service(resource(
@@ -148,15 +162,13 @@ pub(crate) fn table() -> Table {
             for_users([post(devices::subscribe), delete(devices::unsubscribe)]),
         ))
         .service(resource("/v3/devices/{id}/pushToken", for_users([delete(devices::remove_push_token)])))
-        .service(resource("/v3/unsubscribe/{token}", [get(unsubscribe::ask), post(unsubscribe::unsubscribe)]))
         .service(resource("/v3/push/click/{id}", for_users([post(click::report)])))
         .service(resource("/v3/explain", [get(deliveries::explain::explain)]))
         .service(resource("/v3/requests", [get(sends::list), delete(cancellation::cancel_keyed)]))
         .service(resource("/v3/requests/{id}", [get(status::retrieve), delete(cancellation::cancel)]))
         .service(resource("/v3/workflows/{id}", [patch(workflows::cancel)]))
         .service(resource("/v3/requests/{id}/deliveries", [get(deliveries::list::list)]))
-        .service(resource("/v3/callbacks/twilio/{app}/{provider}/messages", [post(twilio::message)]))
-        .service(resource("/v3/callbacks/twilio/{app}/{provider}/{delivery}", [post(twilio::status)]))
+        .with_links_and_callbacks()
         .with_places()
         .with_topics()
         .with_operation()

@@ -31,6 +31,10 @@ impl Service {
         call.body("List-Unsubscribe=One-Click", form).send().await
     }
 
+    async fn posted(&self, path: &str, form: &str) -> Answer {
+        self.call(&format!("POST {path}")).body(form, "application/x-www-form-urlencoded").send().await
+    }
+
     async fn chosen(&self, app: &App, user: &str) -> Value {
         self.by(app, "GET /v3/preferences").header("X-SERVICE-USER-ID", user).send().await.is(200)
     }
@@ -219,4 +223,49 @@ async fn emails_get_a_link_if_the_public_url_is_set() {
     let token = link.strip_prefix("https://notify.example.com/v3/unsubscribe/").unwrap();
     text(service.one_click(token).await, 200);
     assert!(link.len() < 200, "the link must fit into a header line: {link}");
+}
+
+#[tokio::test]
+async fn the_page_of_preferences_changes_what_its_reader_changed() {
+    let service = Service::start_with(Backing::Nothing).await;
+    let shop = service.app("shop").await;
+    let news =
+        service.a_user_and_a_category(&shop, json!({"identifier": "news", "name": "<News> & {app}"})).await;
+    let codes = json!({"identifier": "codes", "name": "Codes", "critical": true});
+    let codes = service.a_user_and_a_category(&shop, codes).await;
+    let hidden = json!({"identifier": "internal", "name": "Internal", "hideInPreferenceManager": true});
+    service.a_user_and_a_category(&shop, hidden).await;
+    let token = service.unsubscribe_token(&shop, "ada", news).await;
+    let path = format!("/v3/unsubscribe/{token}/preferences");
+    let link = text(service.open(&token).await, 200);
+    assert!(link.contains(&format!("<a href=\"{token}/preferences\">Notification settings</a>")), "{link}");
+
+    let page = text(service.call(&format!("GET {path}")).send().await, 200);
+    assert!(page.contains("&lt;News&gt; &amp; {app}") && page.contains("Always on"), "{page}");
+    assert!(!page.contains("Internal") && !page.contains("<script") && !page.contains("http"), "{page}");
+    assert!(page.contains(&format!("name=\"shown\" value=\"{news}:inApp:on\"")), "{page}");
+    let unchanged = service.posted(&path, &format!("shown={news}:inApp:on&on={news}:inApp")).await;
+    assert!(text(unchanged, 200).contains("Your choices are saved."));
+    assert_eq!(service.chosen(&shop, "ada").await, json!([]), "what is as it was is no choice");
+
+    let page = text(
+        service.posted(&path, &format!("shown={news}:inApp:on+{codes}:inApp:on+999:email:on")).await,
+        200,
+    );
+    assert!(page.contains(&format!("{news}:inApp:off")), "{page}");
+    let chosen = service.chosen(&shop, "ada").await;
+    assert_eq!(chosen.as_array().unwrap().len(), 1, "a critical category has no choices: {chosen}");
+    assert_eq!(chosen[0]["channels"], json!([{"channel": "inApp", "enabled": false}]));
+
+    service.posted(&path, "shown=x").await.has_problems(&[("shown", "invalid_value")]);
+    let too_many = "on=1%3Aemail&".repeat(5_002);
+    service.posted(&path, &too_many).await.has_problems(&[("", "too_many")]);
+    for wrong in [token[1..].to_owned(), "x".repeat(500)] {
+        let path = format!("/v3/unsubscribe/{wrong}/preferences");
+        for answer in [service.call(&format!("GET {path}")).send().await, service.posted(&path, "").await] {
+            assert!(!text(answer, 404).contains("shop"));
+        }
+    }
+    service.by(&shop, "DELETE /v3/users/ada").send().await.is(202);
+    text(service.posted(&path, &format!("shown={news}:inApp:off&on={news}:inApp")).await, 404);
 }

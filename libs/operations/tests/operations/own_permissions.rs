@@ -44,7 +44,8 @@ const OWN: [&str; 17] = [
 ];
 const ITEMS: [&str; 5] = ["find item", "open item", "change item", "set state", "delete item"];
 const BROWSE: [&str; 2] = ["list categories", "list topics"];
-const UNSUBSCRIBE: [&str; 2] = ["linked subscription", "unsubscribe by link"];
+const UNSUBSCRIBE: [&str; 4] =
+    ["linked subscription", "unsubscribe by link", "linked choices", "choose by link"];
 const CLICK: [&str; 1] = ["report click"];
 const PROVIDER: [&str; 2] = ["record receipt", "obey keyword"];
 const SENDS: [&str; 6] = ["template of send", "accept", "dry run", "request", "deliveries", "cancel"];
@@ -77,6 +78,8 @@ async fn denied(system: &System, caller: &Caller) -> BTreeSet<&'static str> {
     call!(denied, "delete item", inboxes.delete(caller, app, item));
     call!(denied, "linked subscription", preferences::subscription_of_link(operations, caller));
     call!(denied, "unsubscribe by link", preferences::unsubscribe_by_link(operations, caller));
+    call!(denied, "linked choices", preferences::choices_of_link(operations, caller));
+    call!(denied, "choose by link", preferences::choose_by_link(operations, caller, &BTreeMap::new()));
     call!(denied, "report click", inboxes.report_click(caller));
     let report = Report { delivery: DeliveryId(Uuid::nil()), attempt: None, answer: None };
     let policy = RetryPolicy { schedule: Vec::new() };

@@ -101,7 +101,7 @@ impl Directory<'_> {
 /// Data for the page on which a user unsubscribes from a category.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// Name of the app.
+    /// Name of the app, as its users know it.
     pub app: String,
     /// Display name of the category.
     pub category: String,
@@ -118,9 +118,9 @@ impl Directory<'_> {
     ) -> Result<Option<Subscription>, Error> {
         let subscription = sqlx::query_as!(
             Subscription,
-            "SELECT a.name AS app, c.name AS category, c.critical FROM app a
+            r#"SELECT coalesce(a.brand_name, a.name) AS "app!", c.name AS category, c.critical FROM app a
              JOIN app_user u ON u.app_id = a.id AND u.number = $2
-             JOIN category c ON c.app_id = a.id AND c.id = $3 WHERE a.id = $1",
+             JOIN category c ON c.app_id = a.id AND c.id = $3 WHERE a.id = $1"#,
             app.0,
             user.0,
             category.0
@@ -130,26 +130,56 @@ impl Directory<'_> {
         Ok(subscription)
     }
 
-    /// Returns false if the user or the category does not exist, or if the category is critical.
-    pub async fn turn_off(
+    /// Returns the choices of a user; empty for an unknown user.
+    pub async fn choices(
         self,
         app: AppId,
         user: UserNumber,
-        category: CategoryId,
-        channel: Channel,
-    ) -> Result<bool, Error> {
+    ) -> Result<BTreeMap<(CategoryId, Channel), bool>, Error> {
+        let rows = sqlx::query!(
+            "SELECT category_id, channel, enabled FROM preference WHERE app_id = $1 AND user_number = $2",
+            app.0,
+            user.0
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        let mut choices = BTreeMap::new();
+        for row in rows {
+            let channel =
+                row.channel.parse().map_err(|error: UnknownName| Error::Unreadable(error.to_string()))?;
+            choices.insert((CategoryId(row.category_id), channel), row.enabled);
+        }
+        Ok(choices)
+    }
+
+    /// Sets choices of an existing user. Ignores those for critical categories and for categories that do not exist. Returns the number
+    /// of choices that were set; 0 if the user does not exist.
+    pub async fn choose(
+        self,
+        app: AppId,
+        user: UserNumber,
+        choices: &BTreeMap<(CategoryId, Channel), bool>,
+    ) -> Result<u64, Error> {
+        columns! { ((category, channel), enabled) in choices =>
+            categories = category.0,
+            channels = channel.as_str().to_owned(),
+            states = *enabled,
+        }
         let set = sqlx::query!(
             "INSERT INTO preference (app_id, user_number, category_id, channel, enabled)
-             SELECT u.app_id, u.number, c.id, $4, false FROM app_user u JOIN category c ON c.app_id = u.app_id
-             WHERE u.app_id = $1 AND u.number = $2 AND c.id = $3 AND NOT c.critical FOR KEY SHARE
-             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = false",
+             SELECT u.app_id, u.number, c.id, new.channel, new.enabled FROM app_user u
+             JOIN unnest($3::bigint[], $4::text[], $5::boolean[]) AS new (category_id, channel, enabled) ON true
+             JOIN category c ON c.app_id = u.app_id AND c.id = new.category_id AND NOT c.critical
+             WHERE u.app_id = $1 AND u.number = $2 ORDER BY c.id, new.channel FOR KEY SHARE OF u, c
+             ON CONFLICT (app_id, user_number, category_id, channel) DO UPDATE SET enabled = excluded.enabled",
             app.0,
             user.0,
-            category.0,
-            channel.as_str()
+            &categories,
+            &channels,
+            &states
         )
         .execute(&self.0.pool)
         .await?;
-        Ok(set.rows_affected() > 0)
+        Ok(set.rows_affected())
     }
 }

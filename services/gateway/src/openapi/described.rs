@@ -2,7 +2,8 @@
 
 use crate::deliveries::callbacks::twilio;
 use crate::directory::{
-    bulk, categories, connect, preferences, profile, subscribers, subscriptions, topics, users,
+    bulk, categories, connect, preference_page, preferences, profile, subscribers, subscriptions, topics,
+    users,
 };
 use crate::inbox::{app_state, bulk as many, place};
 use crate::sends::workflows;
@@ -30,6 +31,7 @@ web::described! {
     BulkChange: many::BulkChange,
     Snooze: place::Snooze,
     WorkflowRuns: workflows::WorkflowRuns,
+    ChoicesForm: preference_page::ChoicesForm,
     TwilioStatus: twilio::StatusForm,
     TwilioMessage: twilio::MessageForm,
 }

@@ -398,7 +398,12 @@ pub(super) const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row {
-        calls: &["GET /v3/unsubscribe/{token}", "POST /v3/unsubscribe/{token}"],
+        calls: &[
+            "GET /v3/unsubscribe/{token}",
+            "POST /v3/unsubscribe/{token}",
+            "GET /v3/unsubscribe/{token}/preferences",
+            "POST /v3/unsubscribe/{token}/preferences",
+        ],
         by: &[PermittedCallers::Anybody],
         ..PLAIN
     },
