@@ -2,6 +2,7 @@
 
 use std::io::{self, Write as _};
 
+use actix_web::body::{BoxBody, MessageBody as _};
 use actix_web::http::header::{
     ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, ETAG, EntityTag, HeaderName, HeaderValue, IfNoneMatch,
     VARY,
@@ -10,6 +11,9 @@ use actix_web::web::Bytes;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+
+/// Bytes of a body that fits into one packet.
+const PACKET: usize = 1_400;
 
 /// A file with its compressed forms.
 pub struct File {
@@ -28,9 +32,8 @@ impl File {
     /// Compresses a file of the media type `media`.
     pub fn new(media: &'static str, bytes: impl Into<Bytes>) -> io::Result<File> {
         let bytes = bytes.into();
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&bytes)?;
-        Ok(File::of(HeaderValue::from_static(media), bytes, encoder.finish()?.into()))
+        let coded = gzip(&bytes, Compression::best())?;
+        Ok(File::of(HeaderValue::from_static(media), bytes, coded.into()))
     }
 
     fn of(media: HeaderValue, plain: Bytes, gzip: Bytes) -> File {
@@ -76,6 +79,30 @@ impl File {
         }
         response.insert_header((CONTENT_TYPE, self.media.clone())).body(form.bytes.clone())
     }
+}
+
+/// Compresses the body of an answer that is made for one request, if the caller accepts it and the body is longer than a packet.
+pub fn compress(request: &HttpRequest, response: HttpResponse) -> HttpResponse {
+    if !accepts(request, "gzip") || response.headers().contains_key(CONTENT_ENCODING) {
+        return response;
+    }
+    response.map_body(|head, body| match body.try_into_bytes() {
+        Ok(bytes) if bytes.len() > PACKET => match gzip(&bytes, Compression::fast()) {
+            Ok(coded) => {
+                head.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                BoxBody::new(coded)
+            }
+            Err(_) => BoxBody::new(bytes),
+        },
+        Ok(bytes) => BoxBody::new(bytes),
+        Err(body) => body,
+    })
+}
+
+fn gzip(bytes: &[u8], level: Compression) -> io::Result<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::new(), level);
+    encoder.write_all(bytes)?;
+    encoder.finish()
 }
 
 /// Returns true if `Accept-Encoding` names the coding with a weight other than 0 (RFC 9110, section 12.5.3).

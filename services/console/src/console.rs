@@ -10,6 +10,7 @@ use operations::overview::Overviews;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
+use web::file::compress;
 
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
 use crate::changes::change;
@@ -109,7 +110,10 @@ impl Console {
         for (name, value) in HEADERS {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }
-        response
+        // The length of a compressed page could tell another site that opens chosen addresses what the page contains (BREACH).
+        let is_of_other_site =
+            request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site");
+        if is_of_other_site { response } else { compress(request, response) }
     }
 
     async fn route(&self, request: &HttpRequest, body: &[u8]) -> Answer {
