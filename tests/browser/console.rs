@@ -16,7 +16,7 @@ const FILL: &str = include_str!("console.sql");
 const PICTURES: &str = "TIDINGS_TEST_WRITE_PICTURES";
 const VIEWS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
 
-async fn fill(running: &RunningProcess) -> String {
+pub(crate) async fn fill(running: &RunningProcess) -> String {
     let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
     let mut transaction = pool.begin().await.unwrap();
     sqlx::raw_sql(FILL).execute(&mut *transaction).await.unwrap();
@@ -34,17 +34,25 @@ async fn go(browser: &mut Browser, window: &Window, url: &str) {
 }
 
 /// Signs in by the link of `tidings up`, with a click. Returns the address of the console.
-async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
+pub(crate) async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
+    sign_in_with(browser, window, running, async |browser, window| {
+        browser.evaluate(window, "document.querySelector('form button').click(); true").await;
+    })
+    .await
+}
+
+/// Signs in by the link of `tidings up`; `confirm` presses the button of its page. Returns the address of the console.
+pub(crate) async fn sign_in_with(
+    browser: &mut Browser,
+    window: &Window,
+    running: &RunningProcess,
+    confirm: impl AsyncFnOnce(&mut Browser, &Window),
+) -> String {
     let link = running.dev("console");
     go(browser, window, link).await;
-    browser.evaluate(window, "document.querySelector('form button').click(); true").await;
-    browser
-        .until_true(
-            window,
-            "the overview",
-            "location.pathname === '/apps/demo' && document.readyState === 'complete'",
-        )
-        .await;
+    confirm(browser, window).await;
+    let shown = "location.pathname === '/apps/demo' && document.readyState === 'complete'";
+    browser.until_true(window, "the overview", shown).await;
     link.split("/welcome").next().unwrap().to_owned()
 }
 

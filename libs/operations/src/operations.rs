@@ -2,6 +2,7 @@
 
 use credentials::secrets::foreign;
 use credentials::{MasterKey, Security};
+use fairness::quota::{PARTS, Quota};
 use store::Store;
 
 use crate::OperationError;
@@ -22,12 +23,16 @@ pub struct Operations {
     master_key: MasterKeySource,
     /// True if Tidings may call private addresses (`outbound.allow_private`).
     pub(crate) allow_private: bool,
+    /// Previews of redrives that are made, shared by apps. Each reads up to 100,000 messages.
+    pub(crate) previews: Quota,
 }
+
+const PREVIEWS: usize = 4;
 
 impl Operations {
     #[must_use]
     pub fn new(store: Store, master_key: MasterKeySource, allow_private: bool) -> Operations {
-        Operations { store, master_key, allow_private }
+        Operations { store, master_key, allow_private, previews: Quota::new(PREVIEWS, PARTS) }
     }
 
     /// Returns the master key without comparing it with the database.

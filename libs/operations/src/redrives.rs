@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use domain::redrive::{RunState, Skip};
 use domain::{Action, AppId, Problem, Timestamp};
+use fairness::principal::Principal;
+use fairness::quota::Lease;
 use store::deliveries::redrive::run::{LeasedRun, NewRun, RedriveRun};
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
 
@@ -81,8 +83,14 @@ pub async fn preview(
     seen: impl FnMut(&ParkedEntry),
 ) -> Result<RedrivePreview, OperationError> {
     caller.may(Permission::Redrive, app)?;
+    let _place = place(operations, app)?;
     let at = database(operations.store.deliveries().time()).await?;
     examine(operations, app, filter, at, MOST_SELECTED, seen).await
+}
+
+/// Takes a place among the previews. An app gets at most half of them.
+fn place(operations: &Operations, app: AppId) -> Result<Lease, OperationError> {
+    operations.previews.take(&Principal::backend(app), 1).map_err(|_| OperationError::crowded())
 }
 
 async fn examine(
@@ -137,6 +145,7 @@ pub async fn start(
     new: &NewRedrive<'_>,
 ) -> Result<i64, OperationError> {
     let actor = caller.authorize(Action::RedriveStart, new.app)?;
+    let _place = place(operations, new.app)?;
     let deliveries = operations.store.deliveries();
     let now = database(deliveries.time()).await?;
     if new.previewed_at > now || new.previewed_at < now - PREVIEW_VALID {

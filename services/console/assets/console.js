@@ -92,26 +92,52 @@
     setInterval(() => refresh(live).catch(() => {}), Number(live.dataset.refresh) * 1000);
   }
 
+  // Single keys can get in the way of speech input, so they can be switched off (WCAG 2.1.4).
+  const SWITCH = 'tidings console shortcuts';
+  const dialog = document.getElementById('keys');
+  const opener = document.querySelector('[data-keys]');
+  if (dialog) {
+    const box = dialog.querySelector('input');
+    box.checked = localStorage.getItem(SWITCH) !== 'off';
+    box.addEventListener('change', () => localStorage.setItem(SWITCH, box.checked ? 'on' : 'off'));
+    opener.hidden = false;
+    opener.addEventListener('click', () => dialog.showModal());
+  }
+
+  const step = (by) => {
+    const links = [...document.querySelectorAll('main tbody tr')].map((row) => row.querySelector('a[href]')).filter(Boolean);
+    const at = links.findIndex((link) => link.closest('tr').contains(document.activeElement));
+    const next = links[at < 0 && by < 0 ? links.length - 1 : at + by];
+    if (next) next.focus();
+  };
+
   let prefix = false;
-  addEventListener('keydown', (event) => {
-    const field = event.target.closest('input, select, textarea');
-    if (event.metaKey || event.ctrlKey || event.altKey) return;
-    if (field) {
-      if (event.key === 'Escape') field.blur();
-      return;
-    }
-    if (event.key === 'Escape') {
-      for (const menu of document.querySelectorAll('details.menu[open]')) menu.open = false;
-    }
+  const shortcut = (event) => {
     if (event.key === '/') {
       const search = document.querySelector('[data-key="/"]');
       if (search) { event.preventDefault(); search.focus(); }
     }
+    if (event.key === '?' && dialog) dialog.showModal();
+    if (event.key === 'j') step(1);
+    if (event.key === 'k') step(-1);
     if (prefix) {
       const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
       if (tab) tab.click();
     }
     prefix = event.key === 'g';
+  };
+
+  addEventListener('keydown', (event) => {
+    const field = event.target.closest('input, select, textarea, dialog');
+    if (event.metaKey || event.ctrlKey || event.altKey) return;
+    if (field) {
+      if (event.key === 'Escape' && field !== dialog) field.blur();
+      return;
+    }
+    if (event.key === 'Escape') {
+      for (const menu of document.querySelectorAll('details.menu[open]')) menu.open = false;
+    }
+    if (localStorage.getItem(SWITCH) !== 'off') shortcut(event);
   });
 
   addEventListener('click', (event) => {

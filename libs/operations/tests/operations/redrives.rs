@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use domain::redrive::{RunState, Skip};
-use domain::{Channel, Role};
+use domain::{AppId, Channel, Role};
 use operations::parked::ParkedKind;
 use operations::redrives::{self, NewRedrive, RedrivePreview};
-use operations::{Conflict, Object, OperationError};
+use operations::{Caller, Conflict, Grant, Object, OperationError};
 use store::deliveries::redrive::ParkedFilter;
 
 use crate::{World, world};
@@ -61,6 +61,17 @@ fn docs_limits_states_the_limits_of_redrives() {
     ] {
         assert!(page.contains(&row), "{row}");
     }
+}
+
+#[tokio::test]
+async fn an_app_makes_two_previews_at_once_and_leaves_places_to_others() {
+    let world = world().await;
+    let any = ParkedFilter::default();
+    let operator = Caller::operator(7, vec![Grant { role: Role::Operator, app: None }]);
+    let of = async |app| redrives::preview(&world.operations, &operator, app, &any, |_| ()).await.is_ok();
+    let (shop, other) = (world.shop, AppId(world.shop.0 + 1));
+    assert_eq!(tokio::join!(of(shop), of(shop), of(shop), of(other)), (true, true, false, true));
+    assert!(of(shop).await, "the places are free again");
 }
 
 #[tokio::test]

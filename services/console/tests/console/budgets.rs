@@ -54,6 +54,7 @@ async fn pages(console: &TestConsole, session: &str) -> Vec<(&'static str, Strin
         ("A person", "/apps/shop/people/user-7".to_owned()),
         ("Waiting", "/apps/shop/waiting".to_owned()),
         ("Parked", "/apps/shop/parked".to_owned()),
+        ("Preview of a redrive", "/apps/shop/parked/redrive?channel=email&cause=451".to_owned()),
         ("Refused", "/apps/shop/refused".to_owned()),
         ("Installation", "/installation".to_owned()),
     ]
