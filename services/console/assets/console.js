@@ -113,6 +113,12 @@
 
   let prefix = false;
   const shortcut = (event) => {
+    if (prefix) {
+      prefix = false;
+      const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
+      if (tab) tab.click();
+      return;
+    }
     if (event.key === '/') {
       const search = document.querySelector('[data-key="/"]');
       if (search) { event.preventDefault(); search.focus(); }
@@ -120,10 +126,6 @@
     if (event.key === '?' && dialog) dialog.showModal();
     if (event.key === 'j') step(1);
     if (event.key === 'k') step(-1);
-    if (prefix) {
-      const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
-      if (tab) tab.click();
-    }
     prefix = event.key === 'g';
   };
 
