@@ -4,9 +4,9 @@ use clap::{Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
-    DONE, app, audit, cancel, erase, explain, healthcheck, master_key, migrate, operator, parked, processes,
-    provider, rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users, verify,
-    version, waiting, webhook,
+    DONE, app, audit, cancel, erase, explain, healthcheck, master_key, mcp, migrate, operator, parked,
+    processes, provider, rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users,
+    verify, version, waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -74,6 +74,7 @@ pub(crate) enum Tool {
     Refused(refused_calls::Arguments),
     #[command(subcommand)]
     Operator(operator::Command),
+    Mcp(mcp::Arguments),
     #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
@@ -109,6 +110,7 @@ impl Tool {
             Tool::StandIns(arguments) => return stand_ins::run(&arguments).await.map(|()| DONE),
             Tool::Rebuild(rebuild::Command::Inbox(arguments)) => return rebuild::run(&arguments).await,
             Tool::Verify(arguments) => return verify::run(&arguments).await,
+            Tool::Mcp(arguments) => return Box::pin(mcp::run(&arguments)).await,
             Tool::Processes(arguments) => return processes::run(&arguments).await,
             Tool::Migrate(arguments) => migrate::run(&arguments).await?,
             Tool::App(command) => app::run(command).await?,

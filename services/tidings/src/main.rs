@@ -17,6 +17,7 @@ mod explain;
 mod healthcheck;
 mod listing;
 mod master_key;
+mod mcp;
 mod migrate;
 mod operator;
 mod options;
