@@ -31,5 +31,7 @@ text_enum! {
         OperatorLink = "operator.link",
         OperatorDisable = "operator.disable",
         OperatorEnable = "operator.enable",
+        TokenCreate = "token.create",
+        TokenRevoke = "token.revoke",
     }
 }

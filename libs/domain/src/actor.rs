@@ -8,6 +8,8 @@ text_enum! {
     ActorKind {
         /// A person who signed in to the console.
         Operator = "operator",
+        /// A program with a token of the admin API.
+        Token = "token",
         /// The backend of an app.
         App = "app",
         /// A user of an app.
@@ -23,6 +25,8 @@ text_enum! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Actor {
     Operator(i64),
+    /// A program that called the admin API, by the name of its token.
+    Token(String),
     /// A caller with the API secret of an app, by the IP address of the call.
     App(IpAddr),
     User(UserNumber),
@@ -37,6 +41,7 @@ impl Actor {
     pub fn kind(&self) -> ActorKind {
         match self {
             Actor::Operator(_) => ActorKind::Operator,
+            Actor::Token(_) => ActorKind::Token,
             Actor::App(_) => ActorKind::App,
             Actor::User(_) => ActorKind::User,
             Actor::Cli(_) => ActorKind::Cli,
@@ -49,6 +54,7 @@ impl fmt::Display for Actor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Actor::Operator(number) => write!(f, "operator:{number}"),
+            Actor::Token(name) => write!(f, "token:{name}"),
             Actor::App(address) => write!(f, "api:{address}"),
             Actor::User(number) => write!(f, "user:{number}"),
             Actor::Cli(account) => write!(f, "cli:{account}"),

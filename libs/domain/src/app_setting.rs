@@ -108,6 +108,14 @@ macro_rules! app_settings {
             }
         }
 
+        impl AppSettings {
+            /// All settings with their names and values in the syntax of the command line.
+            #[must_use]
+            pub fn to_texts(&self) -> Vec<(&'static str, String)> {
+                vec![$(($name, $kind.show(&self.$column))),*]
+            }
+        }
+
         fn rows() -> Vec<(&'static str, String, String)> {
             vec![$(($name, $kind.syntax(), described($text, $kind.default_number()))),*]
         }

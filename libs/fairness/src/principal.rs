@@ -28,6 +28,8 @@ pub enum Key {
     UserAt(AppId, Name, Peer),
     Peer(Peer),
     Provider(AppId, Name),
+    /// A token of the admin API, by its number.
+    AdminToken(i64),
 }
 
 /// Hash of a name that a caller chose: of fixed size, and unpredictable for callers.
@@ -73,6 +75,10 @@ impl Principal {
     pub fn callback(app: AppId, provider: &str, peer: Peer) -> Principal {
         let provider = Key::Provider(app, Name::of(provider));
         Principal { proof: Proof::Nothing, keys: [Some(Key::Peer(peer)), Some(provider), None] }
+    }
+
+    pub fn admin_token(number: i64) -> Principal {
+        Principal { proof: Proof::Secret, keys: [Some(Key::AdminToken(number)), None, None] }
     }
 
     /// A peer that recently sent an app's API secret.

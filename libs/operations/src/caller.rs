@@ -79,6 +79,13 @@ impl Caller {
         Caller { actor, grants: Grants::Roles(grants), subject: Subject::All }
     }
 
+    /// Returns a program that authenticated with a token of the admin API.
+    #[must_use]
+    pub fn token(name: String, grant: Grant) -> Caller {
+        let actor = Some(Actor::Token(name));
+        Caller { actor, grants: Grants::Roles(vec![grant]), subject: Subject::All }
+    }
+
     /// Returns a caller that authenticated with the API secret of an app.
     #[must_use]
     pub fn backend(app: AppId, address: IpAddr) -> Caller {
@@ -141,6 +148,29 @@ impl Caller {
             Grants::In(own, holder) => permission.holders().contains(holder) && app == Some(*own),
         };
         if is_granted { Ok(()) } else { Err(OperationError::Denied(permission)) }
+    }
+
+    /// Checks that the caller has a permission in at least one app.
+    pub(crate) fn may_anywhere(&self, permission: Permission) -> Result<(), OperationError> {
+        match &self.grants {
+            Grants::Roles(grants) => {
+                let mut apps = grants.iter().map(|grant| self.may(permission, grant.app));
+                apps.find(Result::is_ok).unwrap_or(Err(OperationError::Denied(permission)))
+            }
+            Grants::All => Ok(()),
+            Grants::In(app, _) => self.may(permission, *app),
+        }
+    }
+
+    /// Checks that the caller has a role, or a higher one, in an app or, if `app` is None, in all. Only then it may grant the role.
+    pub(crate) fn may_grant(&self, role: Role, app: Option<AppId>) -> Result<(), OperationError> {
+        let is_covered = |grant: &Grant| grant.role >= role && (grant.app.is_none() || grant.app == app);
+        let has_role = match &self.grants {
+            Grants::All => true,
+            Grants::Roles(grants) => grants.iter().any(is_covered),
+            Grants::In(..) => false,
+        };
+        if has_role { Ok(()) } else { Err(OperationError::Denied(Permission::ManageTokens)) }
     }
 
     /// Checks that the caller may take an action that the audit log records, and returns the actor of the row.

@@ -96,6 +96,8 @@ pub enum Object {
     Link,
     /// A person who signs in to the console.
     Operator,
+    /// A valid token of the admin API.
+    Token,
 }
 
 impl fmt::Display for Object {
@@ -123,6 +125,7 @@ impl fmt::Display for Object {
             Object::Delivery => "delivery",
             Object::Link => "link",
             Object::Operator => "operator",
+            Object::Token => "token",
         })
     }
 }
@@ -152,6 +155,10 @@ pub enum Conflict {
     RedriveEnded,
     /// The redrive is in this state already.
     RedriveUnchanged,
+    /// Another version of the template was added since the caller read it.
+    TemplateChanged,
+    /// The object has another version than the one that the caller saw.
+    Changed,
 }
 
 impl Conflict {
@@ -172,6 +179,8 @@ impl Conflict {
             Conflict::RedriveOverlaps => "redrive_overlaps",
             Conflict::RedriveEnded => "redrive_ended",
             Conflict::RedriveUnchanged => "redrive_unchanged",
+            Conflict::TemplateChanged => "template_changed",
+            Conflict::Changed => "changed",
         }
     }
 }
@@ -191,6 +200,10 @@ impl fmt::Display for Conflict {
             Conflict::RedriveOverlaps => "another redrive that is not finished may select the same messages",
             Conflict::RedriveEnded => "the redrive has ended",
             Conflict::RedriveUnchanged => "the redrive is in this state already",
+            Conflict::TemplateChanged => {
+                "another version of the template was published meanwhile; open the page again"
+            }
+            Conflict::Changed => "it was changed or removed since the page was opened; open it again",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

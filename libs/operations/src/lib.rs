@@ -32,6 +32,7 @@ pub mod requests;
 pub mod sends;
 pub mod suppressions;
 pub mod templates;
+pub mod tokens;
 pub mod topics;
 pub mod users;
 mod waiting;

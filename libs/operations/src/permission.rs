@@ -83,6 +83,8 @@ permissions! {
     ReadAuditLog: Admin, [];
     /// Create and disable operators, and give them links with which they sign in.
     ManageOperators: Admin, [];
+    /// Create and revoke tokens of the admin API.
+    ManageTokens: Admin, [];
     /// Read the inbox of the user for whom the caller acts, and change it as a whole.
     OwnInbox: none, [Backend, User];
     OwnProfile: none, [Backend, User];
@@ -129,6 +131,7 @@ impl Permission {
             | Action::OperatorLink
             | Action::OperatorDisable
             | Action::OperatorEnable => Permission::ManageOperators,
+            Action::TokenCreate | Action::TokenRevoke => Permission::ManageTokens,
         }
     }
 }

@@ -1,17 +1,19 @@
 //! Providers of an app: what a document may contain, and how its secrets are kept.
 
+mod change;
 mod document;
 mod kind;
 mod secret_members;
 
 use credentials::secrets::{SecretsError, provider_context};
-use domain::{Action, AppId};
+use domain::{Action, Actor, AppId};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use store::control::provider::{NewProvider, ProviderSummary, SecretChange, StoredProvider};
+use store::control::provider::{NewProvider, ProviderEdit, ProviderSummary, SecretChange, StoredProvider};
 
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
+pub use change::{Expected, set_version};
 pub use document::Draft;
 use document::ProviderDocument;
 pub use kind::KnownKind;
@@ -54,8 +56,16 @@ pub async fn set(
     app: AppId,
     draft: &Draft,
 ) -> Result<SetProvider, OperationError> {
-    let actor = caller.authorize(Action::ProviderSet, app)?;
-    let (edit, stored) = operations.store.control().edit_provider(app, draft.identifier()).await?;
+    set_version(operations, caller, app, draft, Expected::Any).await
+}
+
+async fn put(
+    operations: &Operations,
+    app: AppId,
+    draft: &Draft,
+    (edit, stored): (ProviderEdit, Option<StoredProvider>),
+    actor: &Actor,
+) -> Result<SetProvider, OperationError> {
     let kept = kept_secrets(operations, app, draft, stored.as_ref())?;
     let document = draft.complete(&kept).map_err(OperationError::Invalid)?;
     let is_unchanged = document.given.is_empty() && document.secrets == kept;

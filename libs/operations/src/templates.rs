@@ -9,7 +9,7 @@ use domain::send::TemplateRef;
 use domain::{Action, AppId};
 use store::control::template::{NewTemplate, TemplateSummary, TemplateVersion};
 
-use crate::{Caller, Object, OperationError, Operations, Permission};
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
 pub use document::TemplateDocument;
 pub use preview::{Preview, Sample, preview};
@@ -25,6 +25,23 @@ pub async fn put(
 ) -> Result<(TemplateId, i32), OperationError> {
     let actor = caller.authorize(Action::TemplatePut, app)?;
     Ok(operations.store.control().put_template(app, document.new_template(), actor).await?)
+}
+
+/// Adds a version after the version `newest`, which is 0 for a new template. Returns its number.
+///
+/// # Errors
+/// Returns [`Conflict::TemplateChanged`] if another version was added meanwhile.
+pub async fn publish(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    document: &TemplateDocument,
+    newest: i32,
+) -> Result<i32, OperationError> {
+    let actor = caller.authorize(Action::TemplatePut, app)?;
+    let control = operations.store.control();
+    let put = control.put_template_after(app, document.new_template(), newest, actor).await?;
+    put.map(|(_, version)| version).ok_or(OperationError::Conflict(Conflict::TemplateChanged))
 }
 
 /// Returns the number of the version that [`put`] would add.

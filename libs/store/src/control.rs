@@ -1,3 +1,4 @@
+pub mod admin_token;
 pub mod app;
 pub mod link_key;
 pub mod operator;

@@ -57,20 +57,30 @@ impl Admission {
     /// Builds the limits, and starts the task that closes idle connections, until `served` is cancelled.
     #[must_use]
     pub fn start(context: &Context, served: &CancellationToken) -> Data<Admission> {
+        let admission = Admission::new(context, &context.config.gateway.trusted_proxies);
+        context.spawn("idle connections", admission.connections.clone().sweep_until(served.clone()));
+        Data::new(admission)
+    }
+
+    /// Builds the limits of a server that only programs with tokens of the admin API call. It limits its connections itself.
+    #[must_use]
+    pub fn of_admin_api(context: &Context) -> Data<Admission> {
+        Data::new(Admission::new(context, &context.config.console.proxy_from))
+    }
+
+    fn new(context: &Context, trusted_proxies: &[Network]) -> Admission {
         let gateway = &context.config.gateway;
-        let connections = Connections::new(gateway);
-        context.spawn("idle connections", connections.clone().sweep_until(served.clone()));
-        Data::new(Admission {
+        Admission {
             limits: Limits::new(gateway),
-            connections,
+            connections: Connections::new(gateway),
             waiting_room: WaitQuota::new(gateway.waiting_room, context.config.database.max_connections),
             stopping: context.tasks.token().clone(),
-            trusted_proxies: gateway.trusted_proxies.clone(),
+            trusted_proxies: trusted_proxies.to_vec(),
             bodies: Quota::new(BODY_ROOM, PARTS),
             callbacks: Quota::new(CALLBACK_ROOM, FOR_STRANGERS),
             files: Quota::new(FILE_ROOM, PARTS),
             answers: Quota::new(ANSWER_ROOM, PARTS),
-        })
+        }
     }
 
     pub fn of(request: &HttpRequest) -> Result<&Data<Admission>, Failure> {
@@ -92,6 +102,19 @@ impl Admission {
         request.extensions_mut().insert(principal);
         continue_as(principal);
         self.count(NonZeroU32::MIN, request, principal, Some(app)).await
+    }
+
+    /// Counts a request with a valid token of the admin API against the rate limit of the token. 429 if it is exceeded.
+    pub async fn admit_token(&self, request: &HttpRequest, token: i64) -> Result<(), Failure> {
+        let principal = Principal::admin_token(token);
+        request.extensions_mut().insert(principal);
+        self.count(NonZeroU32::MIN, request, principal, None).await
+    }
+
+    /// Notes the peer of a request, behind the trusted proxies.
+    pub fn note_peer(&self, request: &HttpRequest) {
+        let peer = peer::behind(&self.trusted_proxies, request.peer_addr(), request.headers());
+        request.extensions_mut().insert(peer);
     }
 
     /// Counts a request that needs no credentials, or whose signature is verified later, against the rate limits of `principal`.

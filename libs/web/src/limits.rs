@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use actix_web::http::header::{HeaderMap, HeaderName};
+use actix_web::{HttpMessage, HttpRequest};
 use store::control::app::App;
 
 use crate::failure::Failure;
@@ -61,6 +62,7 @@ impl Limits {
                 Key::User(..) | Key::UserAt(..) => self.per_user.min(half),
                 Key::Peer(_) if app.is_some() => self.per_peer.min(half),
                 Key::Peer(_) => self.per_peer,
+                Key::AdminToken(_) => self.per_user,
                 // A provider has no rate limit: any caller without credentials could name the provider and use the limit up.
                 Key::Provider(..) => continue,
             };
@@ -93,6 +95,13 @@ pub fn add_headers(standing: BucketState, headers: &mut HeaderMap) {
     headers.insert(LIMIT, standing.limit.into());
     headers.insert(REMAINING, standing.remaining.into());
     headers.insert(RESET, reset.into());
+}
+
+/// Adds the headers `RateLimit-*` to an answer if the request was counted.
+pub fn add_headers_of(request: &HttpRequest, headers: &mut HeaderMap) {
+    if let Some(standing) = request.extensions().get::<BucketState>().copied() {
+        add_headers(standing, headers);
+    }
 }
 
 /// Returns 429 if the bucket refused the request.

@@ -123,7 +123,7 @@ impl Query {
 }
 
 /// Iterates over the decoded names of the parameters. A name that is not UTF-8 is not decoded.
-pub(crate) fn names(request: &HttpRequest) -> impl Iterator<Item = Cow<'_, str>> {
+pub fn names(request: &HttpRequest) -> impl Iterator<Item = Cow<'_, str>> {
     let names = pairs(request).map(|(key, _)| key).filter(|key| !key.is_empty());
     names.map(|key| decode(key).unwrap_or(Cow::Borrowed(key)))
 }

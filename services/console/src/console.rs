@@ -7,11 +7,13 @@ use anyhow::Context as _;
 use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
+use operations::providers::KnownKind;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
 use web::file::compress;
 
+use crate::admin::AdminApi;
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
 use crate::changes::change;
 use crate::files::Files;
@@ -26,7 +28,7 @@ use crate::session;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
      connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
-const HEADERS: [(HeaderName, &str); 4] = [
+pub(crate) const HEADERS: [(HeaderName, &str); 4] = [
     (CONTENT_SECURITY_POLICY, POLICY),
     (X_CONTENT_TYPE_OPTIONS, "nosniff"),
     (HeaderName::from_static("referrer-policy"), "no-referrer"),
@@ -46,6 +48,11 @@ pub(crate) struct Console {
     pub(crate) partitions: u32,
     /// Path before all paths of the console, without a trailing slash.
     pub(crate) base: String,
+    /// URL of the console, as operators reach it.
+    pub(crate) url: String,
+    pub(crate) admin: AdminApi,
+    /// Kinds of providers that the workers of this release know.
+    pub(crate) kinds: &'static [KnownKind],
     api: Api,
     public_origin: Option<String>,
     proxy_header: Option<String>,
@@ -53,17 +60,21 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(context: &Context) -> anyhow::Result<Console> {
+    pub(crate) fn new(context: &Context, kinds: &'static [KnownKind]) -> anyhow::Result<Console> {
         let master_key = MasterKeySource::Loaded(context.master_key.clone());
         let allow_private = context.config.outbound.allow_private;
         let settings = &context.config.console;
         let operations = Operations::new(context.store.clone(), master_key, allow_private);
+        let (url, files) = (crate::console_url(&context.config), Files::new()?);
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             operations,
             sign_ins: SignIns::new(context.store.clone())?,
             overviews: Overviews::new(context.store.clone()),
-            files: Files::new()?,
+            admin: AdminApi::new(context, &url, &settings.base_path, &files.version)?,
+            url,
+            kinds,
+            files,
             partitions: context.partitions,
             base: settings.base_path.clone(),
             api: api(context)?,

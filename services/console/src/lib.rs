@@ -3,6 +3,7 @@
 //! `console` finds the page of a path; `session` finds the operator who asks. Pages call use cases of `operations`, which check the
 //! operator's permissions, and render templates. Every page works without scripts.
 
+mod admin;
 mod answer;
 mod changes;
 mod console;
@@ -20,11 +21,13 @@ use std::time::Duration;
 use actix_web::web::{Data, Payload, to};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
 use anyhow::Context as _;
+use operations::providers::KnownKind;
 use service_kit::{Config, Context};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
 use web::connections::SharedByPeers;
 
+pub use admin::admin_routes;
 pub use console::welcome_link;
 pub use route::ROUTES;
 
@@ -42,16 +45,17 @@ const FORM_WITHIN: Duration = Duration::from_secs(10);
 const MAX_FORM: usize = 8 * 1024;
 
 /// Serves the console on the configured address until the process stops. The socket already listens when this function returns the future.
+/// `kinds` are the kinds of providers that operators can set.
 ///
 /// # Errors
 /// Returns an error if the process cannot listen on the address, or if the server fails.
 ///
 /// # Panics
 /// Panics outside of a Tokio runtime.
-pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
+pub fn run(context: Context, kinds: &'static [KnownKind]) -> impl Future<Output = anyhow::Result<()>> {
     let address = context.config.console.listen;
     let listener = listen(address).with_context(|| format!("cannot listen on {address}"));
-    async move { serve(context, listener?).await }
+    async move { serve(context, kinds, listener?).await }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -61,13 +65,16 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
-async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
+async fn serve(context: Context, kinds: &'static [KnownKind], listener: TcpListener) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
-    let console = Data::new(Console::new(&context)?);
+    let console = Data::new(Console::new(&context, kinds)?);
     let connections = SharedByPeers::new(CONNECTIONS, &context.config.console.proxy_from);
     let server = HttpServer::new({
         let console = console.clone();
-        move || App::new().app_data(console.clone()).default_service(to(handle))
+        move || {
+            let app = App::new().app_data(console.clone()).app_data(console.admin.admission());
+            app.default_service(to(handle))
+        }
     })
     .on_connect(move |stream, connection| {
         if let Some(stream) = stream.downcast_ref() {
@@ -95,6 +102,9 @@ async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
 }
 
 async fn handle(request: HttpRequest, payload: Payload, console: Data<Console>) -> HttpResponse {
+    if admin::is_admin(&request, &console.base) {
+        return admin::answer(&console, &request, payload.into_inner()).await;
+    }
     match timeout(FORM_WITHIN, payload.to_bytes_limited(MAX_FORM)).await {
         Ok(Ok(Ok(form))) => console.answer(&request, &form).await,
         Ok(Ok(Err(_))) => HttpResponse::BadRequest().body("The form did not arrive whole.\n"),

@@ -5,9 +5,7 @@ use std::time::Instant;
 
 use actix_web::body::MessageBody;
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::header::{
-    CACHE_CONTROL, HeaderName, HeaderValue, VARY, WARNING, X_CONTENT_TYPE_OPTIONS,
-};
+use actix_web::http::header::{CACHE_CONTROL, HeaderValue, VARY, WARNING, X_CONTENT_TYPE_OPTIONS};
 use actix_web::http::{ConnectionType, Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{Error, HttpMessage};
@@ -22,15 +20,13 @@ use web::inlet::Reading;
 use web::limits::add_headers;
 use web::peer;
 use web::slow_reader::kept_until_read;
-use web::{cors, declared, deprecation, request_path};
+use web::{cors, declared, deprecation, request_id, request_path};
 
 use crate::access::Access;
 use crate::base_path;
 
-const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const NO_SNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-const LONGEST_REQUEST_ID: usize = 128;
 
 /// Serves a request within a tracing span, and adds the common headers to its answer.
 pub(crate) async fn exchange(
@@ -41,7 +37,7 @@ pub(crate) async fn exchange(
     let _under_way = idle::Request::begin(request.request());
     let reading = Reading::of(request.request());
     let exchange = reading.as_ref().map(|reading| reading.begin(request.request()));
-    let request_id = request_id(&request);
+    let request_id = request_id::of(request.headers());
     let method = method_name(request.method());
     let span = tracing::info_span!("request", request_id = request_id.to_str().unwrap_or_default(), method);
     let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
@@ -57,7 +53,7 @@ pub(crate) async fn exchange(
     let response = admission.waiting_room.serve(Principal::stranger(peer), served).await?;
     let mut response = kept_until_read(response.map_into_boxed_body(), &admission);
     complete(&mut response, &access);
-    response.headers_mut().insert(REQUEST_ID, request_id);
+    response.headers_mut().insert(request_id::HEADER, request_id);
     // A connection that becomes a WebSocket carries no further request.
     let is_endless = reading.is_some_and(|reading| reading.is_endless());
     if response.status() != StatusCode::SWITCHING_PROTOCOLS
@@ -78,18 +74,6 @@ pub(crate) async fn exchange(
 fn closes_connection(response: &ServiceResponse, admission: &Admission) -> bool {
     let has_secret = || response.request().extensions().get().is_some_and(Principal::has_secret);
     admission.stopping.is_cancelled() || admission.connections.are_scarce() && !has_secret()
-}
-
-/// Returns the client's request id if it has 1 to 128 letters, digits or `-_.:/+=`, otherwise a new one.
-fn request_id(request: &ServiceRequest) -> HeaderValue {
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_.:/+=".contains(byte);
-    let sent = request.headers().get(&REQUEST_ID);
-    let sent =
-        sent.filter(|id| (1..=LONGEST_REQUEST_ID).contains(&id.len()) && id.as_bytes().iter().all(is_plain));
-    sent.cloned().unwrap_or_else(|| {
-        let new = clock::new_id().to_string();
-        HeaderValue::from_str(&new).unwrap_or(HeaderValue::from_static("-"))
-    })
 }
 
 /// Adds the common headers to an answer.

@@ -13,7 +13,7 @@
 //!    from `domain`, name a schema of `vocabulary.rs`, for example `#[schema(value_type = Option<Time>)]`.
 //! 4. Declare its request body with `domain::body!` next to the code that reads it, and add it to `described.rs`. The reader and
 //!    the schema come from the declaration.
-//! 5. `shared.rs` adds the headers, and the errors that every handler can return. For other errors, such as 409 and 422, state
+//! 5. `web::openapi` and `shared.rs` add the headers, and the errors that every handler can return. For other errors, such as 409 and 422, state
 //!    only `(status = 409, description = "…")`. The API suite checks every answer against the document.
 
 pub(crate) mod alias;
@@ -24,11 +24,10 @@ pub(crate) mod security;
 pub(crate) mod shared;
 pub(crate) mod vocabulary;
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value};
+use serde_json::Value;
 use utoipa::OpenApi;
 use web::failure::{DefectBody, ErrorBody, ProblemsBody};
+use web::openapi::{answer_schemas, operations, require_members};
 
 use crate::clients;
 use crate::deliveries;
@@ -43,8 +42,6 @@ use crate::health;
 use crate::inbox::{app_state, bulk as many, click, counts, item, list, place, whole};
 use crate::realtime::{socket_io, stream};
 use crate::sends::{self, cancellation, status, workflows};
-
-const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// The document as utoipa builds it from the handlers. [`describe`] completes it.
 #[derive(OpenApi)]
@@ -190,60 +187,6 @@ pub(crate) fn describe(prefix: &str) -> serde_json::Result<Value> {
         answers.iter().for_each(|name| require_members(&mut components["schemas"][name]));
     }
     Ok(document)
-}
-
-/// Iterates over the operations with their paths.
-fn operations(paths: &mut Map<String, Value>) -> impl Iterator<Item = (&str, &mut Value)> {
-    paths.iter_mut().flat_map(|(path, calls)| {
-        let calls = calls.as_object_mut().into_iter().flat_map(Map::iter_mut);
-        let calls = calls.filter(|(method, _)| METHODS.contains(&method.as_str()));
-        calls.map(|(_, operation)| (path.as_str(), operation))
-    })
-}
-
-/// Returns the names of all schemas that answers use.
-fn answer_schemas(document: &Value) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for calls in document["paths"].as_object().into_iter().flat_map(Map::values) {
-        for operation in calls.as_object().into_iter().flat_map(Map::values) {
-            collect(&operation["responses"], &document["components"]["schemas"], &mut names);
-        }
-    }
-    names
-}
-
-fn collect(value: &Value, schemas: &Value, names: &mut BTreeSet<String>) {
-    match value {
-        Value::Array(items) => items.iter().for_each(|item| collect(item, schemas, names)),
-        Value::Object(members) => {
-            let reference = members.get("$ref").and_then(Value::as_str);
-            if let Some(name) =
-                reference.and_then(|reference| reference.strip_prefix("#/components/schemas/"))
-                && names.insert(name.to_owned())
-            {
-                collect(&schemas[name], schemas, names);
-            }
-            members.values().for_each(|member| collect(member, schemas, names));
-        }
-        _ => {}
-    }
-}
-
-/// Makes every member required: in answers, a member without a value is null, never absent.
-fn require_members(schema: &mut Value) {
-    if let Some(members) = schema.get("properties").and_then(Value::as_object) {
-        schema["required"] = members.keys().cloned().collect();
-    }
-    for key in ["properties", "items", "allOf", "oneOf"] {
-        match schema.get_mut(key) {
-            Some(Value::Array(parts)) => parts.iter_mut().for_each(require_members),
-            Some(Value::Object(members)) if key == "properties" => {
-                members.values_mut().for_each(require_members);
-            }
-            Some(part) => require_members(part),
-            None => {}
-        }
-    }
 }
 
 #[cfg(test)]

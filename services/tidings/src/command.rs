@@ -5,8 +5,8 @@ use clap::{Parser, Subcommand};
 use crate::print::print;
 use crate::{
     DONE, app, audit, cancel, erase, explain, healthcheck, master_key, mcp, migrate, operator, parked,
-    processes, provider, rebuild, refused_calls, restore, run, sends, smoke, suppression, template, users,
-    verify, version, waiting, webhook,
+    processes, provider, rebuild, refused_calls, restore, run, sends, smoke, suppression, template, token,
+    users, verify, version, waiting, webhook,
 };
 #[cfg(feature = "development")]
 use crate::{demo, stand_ins, up};
@@ -76,6 +76,8 @@ pub(crate) enum Tool {
     Operator(operator::Command),
     Mcp(mcp::Arguments),
     #[command(subcommand)]
+    Token(token::Command),
+    #[command(subcommand)]
     Audit(audit::Command),
     #[command(subcommand)]
     Rebuild(rebuild::Command),
@@ -128,6 +130,7 @@ impl Tool {
             Tool::Erase(arguments) => erase::run(&arguments).await?,
             Tool::Refused(arguments) => refused_calls::run(&arguments).await?,
             Tool::Operator(command) => operator::run(command).await?,
+            Tool::Token(command) => token::run(command).await?,
             Tool::Audit(command) => audit::run(command).await?,
             Tool::Restore(arguments) => restore::run(&arguments).await?,
             Tool::Smoke(arguments) => smoke::run(&arguments).await?,

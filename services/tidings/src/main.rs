@@ -41,6 +41,7 @@ mod smoke;
 mod stand_ins;
 mod suppression;
 mod template;
+mod token;
 #[cfg(feature = "development")]
 mod up;
 mod users;

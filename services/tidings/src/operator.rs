@@ -70,7 +70,7 @@ pub(crate) struct Named {
     options: Options,
 }
 
-fn parse_role(text: &str) -> Result<Role, String> {
+pub(crate) fn parse_role(text: &str) -> Result<Role, String> {
     let known = || Role::ALL.iter().map(|role| role.as_str()).collect::<Vec<_>>().join(", ");
     text.parse().map_err(|_| format!("expected one of {}", known()))
 }

@@ -14,6 +14,7 @@ use fairness::waiting::remaining_time;
 use planning::{
     ContentRenderer, EmailLook, Template, TemplateError, decide_chunk, item_size, next_expansion,
 };
+use serde_json::{Value, json};
 use service_kit::clock;
 use store::control::template::TemplateVersion;
 use store::sends::chunk::Chunk;
@@ -63,6 +64,25 @@ pub struct Pair {
 pub enum RenderedContent {
     InApp(InAppContent),
     External(Content),
+}
+
+impl RenderedContent {
+    /// Returns the content as JSON, without members that have no value.
+    ///
+    /// # Errors
+    /// Returns an error if the content cannot be written as JSON, which no content of a template causes.
+    pub fn to_json(&self) -> serde_json::Result<Value> {
+        let mut value = match self {
+            RenderedContent::InApp(content) => serde_json::to_value(content),
+            RenderedContent::External(Content::Email(content)) => serde_json::to_value(content),
+            RenderedContent::External(Content::Push(content)) => serde_json::to_value(content),
+            RenderedContent::External(Content::Sms(content)) => serde_json::to_value(content),
+        }?;
+        if let Value::Object(members) = &mut value {
+            members.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!([]));
+        }
+        Ok(value)
+    }
 }
 
 impl Sends {

@@ -14,6 +14,7 @@ mod redrives;
 mod sends;
 mod system;
 mod templates;
+mod tokens;
 mod webhooks;
 
 use std::net::Ipv4Addr;

@@ -36,8 +36,12 @@ fn path(route: &str, app: &str) -> String {
     }
 }
 
-async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
-    let console = TestConsole::start(|_| {}).await;
+pub(crate) async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
+    // Tests of the admin API make thousands of calls with a token.
+    let console = TestConsole::start(|config| {
+        (config.gateway.user_rate_limit, config.gateway.refusal_rate_limit) = (100_000, 100_000);
+    })
+    .await;
     let (shop, bank) = (console.installation.app("shop").await, console.installation.app("bank").await);
     for app in [shop, bank] {
         let statements = [
@@ -234,7 +238,7 @@ async fn only_a_trusted_proxy_signs_operators_in() {
 }
 
 /// A person whose identifier is an email address, with a parked delivery of the send.
-const EVE: [&str; 4] = [
+pub(crate) const EVE: [&str; 4] = [
     "INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE
      SELECT id, 8, 'eve@example.com', '{\"name\": \"Eve Adams\"}' FROM app WHERE name = 'shop'",
     "INSERT INTO planned_recipient (app_id, send_id, recipient_index, turn, identifier, user_number, in_app, skips)

@@ -1,8 +1,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use credentials::secrets::sha256;
-use domain::{Actor, AppId, Role};
+use domain::{Actor, AppId, Channel, Role};
+use operations::providers::KnownKind;
 use reqwest::header::{COOKIE, HOST};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
@@ -10,6 +12,15 @@ use service_kit::Config;
 use testkit::Installation;
 
 const DAY: Duration = Duration::from_secs(86_400);
+
+/// One kind of provider, with a secret.
+fn kinds() -> &'static [KnownKind] {
+    static KINDS: LazyLock<Vec<KnownKind>> = LazyLock::new(|| {
+        let check = Box::new(|_: &serde_json::Value| Ok(()));
+        vec![KnownKind { channel: Channel::Email, name: "smtp", secrets: &["password"], check }]
+    });
+    &KINDS
+}
 
 /// A console in the process of the test, and a client that follows no redirect.
 pub(crate) struct TestConsole {
@@ -26,7 +37,7 @@ impl TestConsole {
             configure(config);
         })
         .await;
-        installation.context.serve("console", console::run);
+        installation.context.serve("console", |context| console::run(context, kinds()));
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let base = format!("http://127.0.0.1:{port}{}", installation.context.config.console.base_path);
         TestConsole { installation, base, client }

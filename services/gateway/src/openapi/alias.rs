@@ -2,8 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::openapi::shared;
-
 /// Aliases: method and path of the alias, then method and path of the operation that it stands for.
 const ALIASES: [(&str, &str, &str, &str); 19] = [
     ("post", "/v3/notifications/categories", "post", "/v3/categories"),
@@ -75,7 +73,7 @@ pub(crate) fn add(paths: &mut Map<String, Value>) {
         // The alias has a literal segment (`bulk`) in place of `{identifier}`. If no user has that identifier, the answer
         // is a 404.
         if of_path.contains('{') && !path.contains('{') {
-            operation["responses"]["404"] = shared::error("404");
+            operation["responses"]["404"] = web::openapi::error("404");
         }
         paths.entry(path).or_insert_with(|| json!({}))[method] = operation;
     }

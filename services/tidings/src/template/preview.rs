@@ -51,7 +51,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         format!("Template {} of app {}, version {}\n", template.identifier, app.name, preview.version);
     for (channel, content) in &preview.contents {
         let shown = match content {
-            Ok(content) => as_json(content)?,
+            Ok(content) => content.to_json()?,
             Err(error) => json!({"error": error.to_string()}),
         };
         match (&arguments.to, content) {
@@ -84,19 +84,6 @@ fn data(file: Option<&Path>) -> anyhow::Result<Object> {
         Value::Object(data) => Ok(data),
         _ => Err(InvalidInput(format!("{} must be a JSON object", source.name())).into()),
     }
-}
-
-fn as_json(content: &RenderedContent) -> serde_json::Result<Value> {
-    let mut value = match content {
-        RenderedContent::InApp(content) => serde_json::to_value(content),
-        RenderedContent::External(Content::Email(content)) => serde_json::to_value(content),
-        RenderedContent::External(Content::Push(content)) => serde_json::to_value(content),
-        RenderedContent::External(Content::Sms(content)) => serde_json::to_value(content),
-    }?;
-    if let Value::Object(members) = &mut value {
-        members.retain(|_, value| !value.is_null() && *value != json!({}) && *value != json!([]));
-    }
-    Ok(value)
 }
 
 /// Writes each member as a line, or below its name if it has several lines.

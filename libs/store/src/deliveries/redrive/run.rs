@@ -300,6 +300,7 @@ impl HeldRun {
     fn author_kind(&self) -> ActorKind {
         match self.created_by.split(':').next() {
             Some("operator") => ActorKind::Operator,
+            Some("token") => ActorKind::Token,
             Some("cli") => ActorKind::Cli,
             _ => ActorKind::System,
         }
