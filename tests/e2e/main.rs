@@ -17,6 +17,7 @@ mod inboxes;
 mod installation;
 mod log_secrecy;
 mod master_key;
+mod mcp;
 mod migrate;
 mod mobile_push;
 mod observability;

@@ -2,21 +2,33 @@ use std::time::Duration;
 
 use event_log::Message;
 use service_kit::Context;
-use store::deliveries::timer::DueTimer;
+use store::deliveries::timer::{DueTimer, EVER};
+use tokio::time::Instant;
 
 use crate::backpressure::Backpressure;
 
 const ROUND: u32 = 500;
 /// A timer set during the pause is late by at most this time.
 const PAUSE: Duration = Duration::from_millis(250);
+/// Time after which a timer that became due is looked for in rounds over all timers only. These are rare, because they read the index entries
+/// of removed timers too, as long as an open transaction keeps them.
+const RECENT: Duration = Duration::from_secs(60);
+const ALL_EACH: Duration = Duration::from_secs(10);
 
 /// Several dispatchers share the work.
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
+    let mut all_at = Instant::now();
     loop {
-        let more = match token.run_until_cancelled(round(&context, &backpressure)).await {
+        let within = if Instant::now() >= all_at { EVER } else { RECENT };
+        let more = match token.run_until_cancelled(round(&context, &backpressure, within)).await {
             None => return Ok(()),
-            Some(Ok(published)) => published > 0,
+            Some(Ok(published)) => {
+                if published == 0 && within == EVER {
+                    all_at = Instant::now() + ALL_EACH;
+                }
+                published > 0
+            }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read timers; trying again");
                 false
@@ -29,8 +41,13 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow:
 }
 
 /// Publishes with the timer's id as the message id. Removes the timers that the log confirmed, and returns their number.
-async fn round(context: &Context, backpressure: &Backpressure) -> Result<usize, store::Error> {
-    let mut due = context.store.deliveries().due_timers_but(ROUND, &backpressure.closed_to_timers()).await?;
+async fn round(
+    context: &Context,
+    backpressure: &Backpressure,
+    within: Duration,
+) -> Result<usize, store::Error> {
+    let closed = backpressure.closed_to_timers();
+    let mut due = context.store.deliveries().due_timers_but(ROUND, &closed, within).await?;
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
         .into_iter()
         .map(|DueTimer { id, stream, message }| {

@@ -8,6 +8,8 @@ use crate::database::columns::columns;
 use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
+/// Longer than any timer can be due.
+pub const EVER: Duration = Duration::from_secs(100 * 365 * 86_400);
 const POSTPONED: Duration = Duration::from_secs(1);
 const UNREADABLE_POSTPONED: Duration = Duration::from_secs(60);
 /// The message that reaches the limit is still returned, but none after it.
@@ -65,7 +67,7 @@ impl Deliveries<'_> {
     /// Locks and returns up to `most` due timers that no other process has locked, or fewer if their messages reach 8 MiB. A timer whose
     /// stream is unknown to this release is postponed by 60 seconds instead.
     pub async fn due_timers(self, most: u32) -> Result<DueTimers, Error> {
-        self.due_timers_but(most, &[]).await
+        self.due_timers_but(most, &[], EVER).await
     }
 
     /// Counts the timers that are due, up to `most`. Returns when the oldest was due as well.
@@ -81,13 +83,19 @@ impl Deliveries<'_> {
     }
 
     /// Like [`due_timers`](Self::due_timers), but without timers that belong to a send and publish to a stream in `closed`; these stay due.
-    /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams.
-    pub async fn due_timers_but(self, most: u32, closed: &[StreamName]) -> Result<DueTimers, Error> {
+    /// Timers that belong to no send, such as the timer of an erasure, are returned for all streams. Timers that became due earlier than
+    /// `within` ago are left out: while a transaction is open, PostgreSQL keeps the index entries of all timers that were removed since.
+    pub async fn due_timers_but(
+        self,
+        most: u32,
+        closed: &[StreamName],
+        within: Duration,
+    ) -> Result<DueTimers, Error> {
         let mut transaction = self.0.begin().await?;
         let rows = sqlx::query!(
             "WITH due AS MATERIALIZED (
                SELECT id, due_at, stream, message FROM timer
-               WHERE due_at <= now() AND (stream <> ALL($3) OR send_id IS NULL) ORDER BY due_at LIMIT $1
+               WHERE due_at <= now() AND due_at > now() - $4::float8 * interval '1 second' AND (stream <> ALL($3) OR send_id IS NULL) ORDER BY due_at LIMIT $1
                FOR UPDATE SKIP LOCKED
              ), summed AS (
                SELECT *, sum(octet_length(message)) OVER (ORDER BY due_at, id) - octet_length(message) AS before
@@ -96,7 +104,8 @@ impl Deliveries<'_> {
              SELECT id, stream, message FROM summed WHERE before < $2 ORDER BY due_at, id",
             i64::from(most),
             TAKEN_BYTES,
-            &closed.iter().map(StreamName::to_string).collect::<Vec<_>>()
+            &closed.iter().map(StreamName::to_string).collect::<Vec<_>>(),
+            within.as_secs_f64()
         )
         .fetch_all(&mut *transaction)
         .await?;

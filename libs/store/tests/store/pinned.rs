@@ -174,3 +174,36 @@ async fn cost(session: &mut PgConnection, app: AppId, state: &str) -> Vec<String
     }
     found
 }
+
+#[tokio::test]
+async fn a_round_over_recent_timers_does_not_read_those_that_were_removed() {
+    let fixture = fixture().await;
+    let mut reader = fixture.pin().await;
+    sqlx::query(
+        "INSERT INTO timer (id, due_at, stream, message)
+         SELECT gen_random_uuid(), now() - interval '2 minutes', 'JOB_email_bulk', '' FROM generate_series(1, 10000)",
+    )
+    .execute(&fixture.pool)
+    .await
+    .unwrap();
+    let mut fired = 0;
+    while fired < 10_000 {
+        let due = fixture.store.deliveries().due_timers(500).await.unwrap();
+        let ids: Vec<Uuid> = due.timers.iter().map(|timer| timer.id).collect();
+        assert!(!ids.is_empty(), "{fired}");
+        fired += ids.len();
+        due.done(&ids).await.unwrap();
+    }
+    let mut session = fixture.session().await;
+    session.execute("ANALYZE timer").await.unwrap();
+    let statements = source::statements();
+    let named = statements.iter().find(|statement| {
+        statement.file == "deliveries/timer.rs" && statement.sql.contains("FOR UPDATE SKIP LOCKED")
+    });
+    session.execute(AssertSqlSafe(format!("PREPARE due AS {}", named.unwrap().sql))).await.unwrap();
+    let (_, of_all) = blocks(&mut session, "due", "500, 8388608, '{}', 3153600000").await;
+    assert!(of_all > BLOCKS, "a round over all timers reads only {of_all} blocks");
+    let (_, of_recent) = blocks(&mut session, "due", "500, 8388608, '{}', 60").await;
+    assert!(of_recent <= BLOCKS, "{of_recent} blocks");
+    reader.execute("COMMIT").await.unwrap();
+}
