@@ -18,6 +18,7 @@ mod handbook;
 mod headless;
 mod inbox;
 mod looks;
+mod oidc;
 mod page;
 mod panel;
 mod printed_pages;

@@ -96,6 +96,12 @@ pub enum Object {
     Link,
     /// A person who signs in to the console.
     Operator,
+    /// A role that an operator was given by hand.
+    OperatorRole,
+    /// A session of the operator who asks.
+    Session,
+    /// An address or token of a person.
+    Target,
 }
 
 impl fmt::Display for Object {
@@ -123,6 +129,9 @@ impl fmt::Display for Object {
             Object::Delivery => "delivery",
             Object::Link => "link",
             Object::Operator => "operator",
+            Object::OperatorRole => "role of the operator",
+            Object::Session => "session",
+            Object::Target => "target",
         })
     }
 }
@@ -152,6 +161,12 @@ pub enum Conflict {
     RedriveEnded,
     /// The redrive is in this state already.
     RedriveUnchanged,
+    /// No enabled operator would be left with the role admin in all apps.
+    LastAdministrator,
+    /// The operator has another role than the form showed.
+    RoleOvertaken,
+    /// The person has another target than the form showed.
+    TargetOvertaken,
 }
 
 impl Conflict {
@@ -172,6 +187,9 @@ impl Conflict {
             Conflict::RedriveOverlaps => "redrive_overlaps",
             Conflict::RedriveEnded => "redrive_ended",
             Conflict::RedriveUnchanged => "redrive_unchanged",
+            Conflict::LastAdministrator => "last_administrator",
+            Conflict::RoleOvertaken => "role_overtaken",
+            Conflict::TargetOvertaken => "target_overtaken",
         }
     }
 }
@@ -191,6 +209,11 @@ impl fmt::Display for Conflict {
             Conflict::RedriveOverlaps => "another redrive that is not finished may select the same messages",
             Conflict::RedriveEnded => "the redrive has ended",
             Conflict::RedriveUnchanged => "the redrive is in this state already",
+            Conflict::LastAdministrator => {
+                "no other enabled operator is an administrator of all apps; make another one an administrator first"
+            }
+            Conflict::RoleOvertaken => "the role was changed meanwhile; open the page again",
+            Conflict::TargetOvertaken => "the targets of the person were changed meanwhile; open the page again",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

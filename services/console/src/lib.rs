@@ -5,8 +5,10 @@
 
 mod answer;
 mod changes;
+mod client;
 mod console;
 mod files;
+mod oidc;
 mod pages;
 mod query;
 mod route;

@@ -2,9 +2,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
+mod account;
+mod audit;
 mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod operators;
 mod redrives;
 mod sign_in;

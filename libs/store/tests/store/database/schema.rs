@@ -49,7 +49,7 @@ async fn the_database_accepts_exactly_the_statuses_of_the_domain() {
 }
 
 /// Unique keys without the app: names and operators of the whole installation, streams, and rows whose id is unique by itself.
-const WITHOUT_APP: [&str; 20] = [
+const WITHOUT_APP: [&str; 22] = [
     "app (api_key)",
     "app (id)",
     "app (name)",
@@ -65,7 +65,9 @@ const WITHOUT_APP: [&str; 20] = [
     "operator (id)",
     "operator_code (digest)",
     "operator_grant (id)",
-    "operator_grant (operator_id, COALESCE(app_id, (0)::bigint))",
+    "operator_grant (operator_id, COALESCE(app_id, (0)::bigint), by_claim)",
+    "operator_identity (issuer, subject)",
+    "operator_identity (operator_id, issuer)",
     "operator_session (digest)",
     "parked (id)",
     "stream_identity (name)",
