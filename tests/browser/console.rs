@@ -16,6 +16,19 @@ const FILL: &str = include_str!("console.sql");
 const PICTURES: &str = "TIDINGS_TEST_WRITE_PICTURES";
 const VIEWS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
 
+/// Pages about operators and the audit log.
+const OF_OPERATORS: [(&str, &str); 9] = [
+    ("reveal", "/apps/demo/people/ada/reveal?place=0"),
+    ("audit-of-app", "/apps/demo/audit"),
+    ("audit", "/audit?q=actor:grace@example.com"),
+    ("operators", "/operators"),
+    ("operator", "/operators/grace%40example.com"),
+    ("new-operator", "/operators/new"),
+    ("grant", "/operators/grace%40example.com/grant"),
+    ("revoke", "/operators/grace%40example.com/revoke?scope=all"),
+    ("account", "/account"),
+];
+
 pub(crate) async fn fill(running: &RunningProcess) -> String {
     let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
     let mut transaction = pool.begin().await.unwrap();
@@ -88,7 +101,7 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
     ];
-    for (name, path) in pages {
+    for (name, path) in pages.into_iter().chain(OF_OPERATORS) {
         for (width, scheme) in VIEWS {
             let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
             browser.call(&window, "Emulation.setDeviceMetricsOverride", size).await;

@@ -103,3 +103,35 @@ JOIN (VALUES
   (4, 409, 'POST', '/v3/notifications', 'idempotency_conflict', ARRAY[]::text[], '203.0.113.x', true),
   (5, 429, 'GET', '/v3/notifications/counts', 'rate_limited', ARRAY[]::text[], '192.0.2.x', true)
 ) AS v (kind, status, method, route, code, fields, client, proven) ON v.kind = (n * n + n / 3) % 6 ORDER BY n;
+
+INSERT INTO operator (email, created_at, signed_in_at, disabled_at)
+SELECT v.email, now() - v.age, now() - v.seen, CASE WHEN v.email LIKE 'ken%' THEN now() END FROM (VALUES
+  ('grace@example.com', interval '41 days', interval '12 minutes'), ('radia@example.com', interval '19 days', interval '2 hours'),
+  ('ken@example.com', interval '80 days', interval '30 days'), ('joan@example.com', interval '1 hour', NULL)
+) AS v (email, age, seen) ON CONFLICT DO NOTHING;
+INSERT INTO operator_grant (operator_id, app_id, role, by_claim)
+SELECT o.id, CASE WHEN v.in_app THEN app END, v.role, v.by_claim FROM shop CROSS JOIN (VALUES
+  ('grace@example.com', false, 'viewer', false), ('grace@example.com', true, 'editor', false), ('grace@example.com', true, 'operator', true),
+  ('radia@example.com', true, 'support', false), ('ken@example.com', false, 'admin', false), ('joan@example.com', true, 'editor', false)
+) AS v (email, in_app, role, by_claim) JOIN operator o ON o.email = v.email ON CONFLICT DO NOTHING;
+INSERT INTO operator_session (digest, operator_id, created_at, seen_at, expires_at, method, network, browser)
+SELECT sha256(v.browser::bytea), o.id, now() - v.age, now() - v.seen, now() + interval '6 days', v.method, v.network, v.browser
+FROM operator o CROSS JOIN (VALUES
+  ('password', '198.51.100.x', 'Firefox on Linux', interval '2 days', interval '3 hours'),
+  ('link', '2001:db8:7::/48', 'Safari on iPhone', interval '4 days', interval '20 minutes')
+) AS v (method, network, browser, age, seen) WHERE o.email NOT IN ('grace@example.com', 'radia@example.com', 'ken@example.com', 'joan@example.com');
+INSERT INTO audit (app_id, at, actor, actor_kind, action, subject, before, after, ip, request_id)
+SELECT CASE WHEN v.in_app THEN app END, now() - v.age, replace(v.actor, 'grace', o.id::text), v.kind, v.action, replace(v.subject, 'joan', j.id::text), v.before, v.after,
+  v.ip, CASE WHEN v.kind = 'operator' THEN gen_random_uuid() END
+FROM shop CROSS JOIN (VALUES
+  (true, interval '9 days', 'cli:ken', 'cli', 'provider.set', 'stand-in', NULL::jsonb, NULL::jsonb, NULL),
+  (true, interval '6 days', 'cli:ken', 'cli', 'app.set', 'max-users', '{"maxUsers": 10000}', '{"maxUsers": 50000}', NULL),
+  (true, interval '5 days', 'operator:grace', 'operator', 'template.put', 'order-shipped', '{"version": 3}', '{"version": 4}', '198.51.100.24'),
+  (true, interval '4 days', 'api:203.0.113.9', 'app', 'user.erase', 'user 31', NULL, NULL, '203.0.113.9'),
+  (true, interval '2 days', 'operator:grace', 'operator', 'suppression.lift', 'email', NULL, NULL, '198.51.100.24'),
+  (false, interval '65 minutes', 'operator:grace', 'operator', 'operator.create', 'joan', NULL, NULL, '198.51.100.24'),
+  (true, interval '64 minutes', 'operator:grace', 'operator', 'operator.grant', 'joan', '{"role": "support"}', '{"role": "editor"}', '198.51.100.24'),
+  (true, interval '31 minutes', 'operator:grace', 'operator', 'target.reveal', 'user 1', NULL, '{"channel": "email", "reason": "ticket 4711"}', '198.51.100.24'),
+  (true, interval '4 minutes', 'operator:grace', 'operator', 'redrive.start', '3', NULL, '{"cause": "535", "selected": 412}', '198.51.100.24')
+) AS v (in_app, age, actor, kind, action, subject, before, after, ip)
+JOIN operator o ON o.email = 'grace@example.com' JOIN operator j ON j.email = 'joan@example.com' ORDER BY v.age DESC;

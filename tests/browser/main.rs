@@ -20,6 +20,7 @@ mod headless;
 mod inbox;
 mod linked_preferences;
 mod looks;
+mod oidc;
 mod page;
 mod panel;
 mod printed_pages;

@@ -21,7 +21,7 @@ const OF_BEFORE: &str =
     DROP TRIGGER audit_is_append_only ON audit;
     DROP FUNCTION refuse_audit_change;
     DROP INDEX audit_by_app;
-    ALTER TABLE audit DROP COLUMN actor_kind, DROP COLUMN before, DROP COLUMN after;
+    ALTER TABLE audit DROP COLUMN actor_kind, DROP COLUMN before, DROP COLUMN after, DROP COLUMN ip, DROP COLUMN request_id;
     ALTER TABLE delivery DROP CONSTRAINT delivery_status, RESET (fillfactor);
     ALTER TABLE attempt DROP CONSTRAINT attempt_outcome;
     ALTER TABLE webhook_message DROP CONSTRAINT webhook_message_status;
@@ -66,13 +66,13 @@ const OF_BEFORE: &str =
     ALTER TABLE message_failure DROP COLUMN unended;
     ALTER TABLE app_user DROP COLUMN unproven;
     ALTER TABLE web_push_subscription DROP COLUMN proven;
-    DROP TABLE admin_token, redrive_run, refused_call, operator_code, operator_session, operator_grant, operator;
+    DROP TABLE admin_token, redrive_run, refused_call, operator_code, operator_session, operator_grant, operator_identity, operator;
     DROP INDEX parked_age, suppression_pruned;
     ALTER TABLE category DROP COLUMN position;
     ALTER INDEX checkpoint_pkey RESET (deduplicate_items);
     ALTER INDEX inbox_counter_pkey RESET (deduplicate_items);
     ALTER TABLE inbox_counter SET (fillfactor = 70);
-    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 77)";
+    DELETE FROM _sqlx_migrations WHERE version IN (21, 24, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 57, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 77, 78)";
 
 async fn execute(database: &Database, statements: &'static str) {
     let pool = PgPool::connect(database.url()).await.unwrap();

@@ -27,11 +27,16 @@ text_enum! {
         WaitingRelease = "waiting.release",
         RequestCancel = "request.cancel",
         UserErase = "user.erase",
+        TargetReveal = "target.reveal",
         OperatorCreate = "operator.create",
         OperatorLink = "operator.link",
         OperatorDisable = "operator.disable",
         OperatorEnable = "operator.enable",
         TokenCreate = "token.create",
         TokenRevoke = "token.revoke",
+        OperatorGrant = "operator.grant",
+        OperatorRevoke = "operator.revoke",
+        OperatorPassword = "operator.password",
+        OperatorIdentity = "operator.identity",
     }
 }

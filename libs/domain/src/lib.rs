@@ -41,7 +41,7 @@ pub use events::{event, stream};
 pub use sends::{content, content_ids, expansion, link, overrides, plan, request, send};
 
 pub use action::Action;
-pub use actor::{Actor, ActorKind};
+pub use actor::{Actor, ActorKind, Origin};
 pub use channel::Channel;
 pub use delivery::{Reason, Status};
 pub use device::DeviceType;

@@ -25,6 +25,20 @@ impl Peer {
         }
     }
 
+    /// Returns the network of the peer, without the part that may identify a person.
+    pub fn network(self) -> String {
+        match self.0 {
+            IpAddr::V4(address) => {
+                let [one, two, three, _] = address.octets();
+                format!("{one}.{two}.{three}.x")
+            }
+            IpAddr::V6(address) => {
+                let [one, two, three, ..] = address.segments();
+                format!("{one:x}:{two:x}:{three:x}::/48")
+            }
+        }
+    }
+
     /// First address of an IPv6 network.
     pub fn address(self) -> IpAddr {
         self.0

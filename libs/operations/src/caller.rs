@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use credentials::link::{Link, Purpose};
 use domain::profile::Author;
-use domain::{Action, Actor, AppId, CategoryId, Channel, Role, SendId, UserNumber};
+use domain::{Action, Actor, AppId, CategoryId, Channel, Origin, Role, SendId, UserNumber};
 use store::control::app::App;
 use store::directory::user::proof::Writer;
 
@@ -84,6 +84,33 @@ impl Caller {
     pub fn token(name: String, grant: Grant) -> Caller {
         let actor = Some(Actor::Token(name));
         Caller { actor, grants: Grants::Roles(vec![grant]), subject: Subject::All }
+    }
+
+    /// Adds the circumstances of a request to the rows that the audit log gets about an operator.
+    #[must_use]
+    pub fn sending(self, origin: Origin) -> Caller {
+        match self.actor {
+            Some(Actor::Operator(number)) => {
+                Caller { actor: Some(Actor::OperatorRequest(number, origin)), ..self }
+            }
+            _ => self,
+        }
+    }
+
+    pub(crate) fn actor(&self) -> Option<&Actor> {
+        self.actor.as_ref()
+    }
+
+    /// Returns true if the caller itself has a role, or a higher one, in an app or, if `app` is None, in all.
+    #[must_use]
+    pub fn has_role(&self, role: Role, app: Option<AppId>) -> bool {
+        match &self.grants {
+            Grants::All => true,
+            Grants::Roles(grants) => {
+                grants.iter().any(|grant| grant.role >= role && (grant.app.is_none() || grant.app == app))
+            }
+            Grants::In(..) => false,
+        }
     }
 
     /// Returns a caller that authenticated with the API secret of an app.

@@ -98,6 +98,12 @@ pub enum Object {
     Operator,
     /// A valid token of the admin API.
     Token,
+    /// A role that an operator was given by hand.
+    OperatorRole,
+    /// A session of the operator who asks.
+    Session,
+    /// An address or token of a person.
+    Target,
 }
 
 impl fmt::Display for Object {
@@ -126,6 +132,9 @@ impl fmt::Display for Object {
             Object::Link => "link",
             Object::Operator => "operator",
             Object::Token => "token",
+            Object::OperatorRole => "role of the operator",
+            Object::Session => "session",
+            Object::Target => "target",
         })
     }
 }
@@ -159,6 +168,12 @@ pub enum Conflict {
     TemplateChanged,
     /// The object has another version than the one that the caller saw.
     Changed,
+    /// No enabled operator would be left with the role admin in all apps.
+    LastAdministrator,
+    /// The operator has another role than the form showed.
+    RoleOvertaken,
+    /// The person has another target than the form showed.
+    TargetOvertaken,
 }
 
 impl Conflict {
@@ -181,6 +196,9 @@ impl Conflict {
             Conflict::RedriveUnchanged => "redrive_unchanged",
             Conflict::TemplateChanged => "template_changed",
             Conflict::Changed => "changed",
+            Conflict::LastAdministrator => "last_administrator",
+            Conflict::RoleOvertaken => "role_overtaken",
+            Conflict::TargetOvertaken => "target_overtaken",
         }
     }
 }
@@ -204,6 +222,11 @@ impl fmt::Display for Conflict {
                 "another version of the template was published meanwhile; open the page again"
             }
             Conflict::Changed => "it was changed or removed since the page was opened; open it again",
+            Conflict::LastAdministrator => {
+                "no other enabled operator is an administrator of all apps; make another one an administrator first"
+            }
+            Conflict::RoleOvertaken => "the role was changed meanwhile; open the page again",
+            Conflict::TargetOvertaken => "the targets of the person were changed meanwhile; open the page again",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

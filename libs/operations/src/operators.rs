@@ -1,6 +1,9 @@
 //! Operators of the console: accounts, signing in, sessions.
 
+pub mod account;
+pub mod provider;
 mod rate;
+pub mod roles;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +14,8 @@ use domain::{Action, Actor, AppId, Problem, Role};
 use fairness::peer::Peer;
 use secrecy::{ExposeSecret, SecretString};
 use store::Store;
-use store::control::operator::{CodePurpose, Operator};
+use store::control::operator::session::NewSession;
+use store::control::operator::{CodePurpose, Operator, Unchanged};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -49,6 +53,16 @@ pub struct SignedIn {
     pub caller: Caller,
     pub email: String,
     pub grants: Vec<Grant>,
+    /// True if an OpenID provider signed the operator in.
+    pub by_provider: bool,
+}
+
+/// The client of a sign-in.
+#[derive(Clone, Debug)]
+pub struct Client {
+    pub address: Peer,
+    /// Browser and system in words.
+    pub browser: String,
 }
 
 /// Reason why a sign-in fails. The texts do not reveal whether the account exists.
@@ -64,6 +78,22 @@ pub enum SignInError {
         "Your account has no password, so this needs a sign-in of the last ten minutes. `tidings operator link` prints a link."
     )]
     NotRecent,
+    #[error(
+        "This needs a sign-in of the last ten minutes. Choose “Sign in again” in the menu with your email, then repeat it."
+    )]
+    ProviderNotRecent,
+    #[error("Signing in with a password is turned off here.")]
+    PasswordsOff,
+    #[error("Your identity provider has not verified your email address.")]
+    UnverifiedEmail,
+    #[error("Operators with an email address of this domain do not sign in here.")]
+    ForeignDomain,
+    #[error("You are not an operator here, or your account is disabled. An administrator can change that.")]
+    NotAnOperator,
+    #[error(
+        "The operator with your email address belongs to another account of your identity provider. Ask an administrator."
+    )]
+    OtherIdentity,
     #[error("{}", domain::problem::joined(.0))]
     Invalid(Vec<Problem>),
     #[error(transparent)]
@@ -79,6 +109,8 @@ pub struct SignIns {
     by_address: Arc<Tries<Peer>>,
     /// Hash that is verified if an account does not exist, so that the answer takes as long.
     decoy: Arc<str>,
+    /// False if passwords are turned off.
+    passwords: bool,
 }
 
 impl SignIns {
@@ -91,7 +123,14 @@ impl SignIns {
             by_account: Arc::new(Tries::new(TRIES.0)),
             by_address: Arc::new(Tries::new(TRIES.1)),
             decoy: password::hash(&random_token("", TOKEN_BYTES)?)?.into(),
+            passwords: true,
         })
+    }
+
+    /// Turns passwords on or off. If they are off, links sign in without one.
+    #[must_use]
+    pub fn with_passwords(self, passwords: bool) -> SignIns {
+        SignIns { passwords, ..self }
     }
 
     /// Creates a code with which the first operator is created. Returns None if there already is one.
@@ -113,28 +152,29 @@ impl SignIns {
         code: &str,
         email: Option<&str>,
         new_password: Option<&SecretString>,
-        address: Peer,
+        client: &Client,
     ) -> Result<String, SignInError> {
-        self.count_address(address)?;
+        self.count_address(client.address)?;
         let purpose = self.purpose(code).await?.ok_or(SignInError::SpentCode)?;
         let email = email.map(normal);
         let owner = purpose.email.as_deref().or(email.as_deref());
         let owner = owner.filter(|email| is_email(email)).ok_or_else(bad_email)?;
-        let hash = match new_password {
+        let hash = match new_password.filter(|_| self.passwords) {
             Some(password) => {
                 let (checked, email) = (password.clone(), owner.to_owned());
                 self.blocking(move || check_password(checked.expose_secret(), &email)).await??;
                 Some(self.hash(password.clone()).await?)
             }
-            None if purpose.signs_in => None,
+            None if purpose.signs_in || !self.passwords => None,
             None => return Err(SignInError::Invalid(vec![no_password()])),
         };
         let digest = sha256(code.as_bytes());
         let token = random_token("", TOKEN_BYTES).map_err(OperationError::from)?;
         let used = database(self.store.control().use_operator_code(&digest)).await?;
         let used = used.ok_or(SignInError::SpentCode)?;
-        let session = sha256(token.as_bytes());
-        let signing_in = used.sign_in(email.as_deref(), hash.as_deref(), &session, SESSION_LIFETIME);
+        let (session, network) = (sha256(token.as_bytes()), client.address.network());
+        let session = session_of(&session, "link", client, &network);
+        let signing_in = used.sign_in(email.as_deref(), hash.as_deref(), &session);
         database(signing_in).await?.ok_or(SignInError::SpentCode)?;
         Ok(token)
     }
@@ -144,9 +184,12 @@ impl SignIns {
         &self,
         email: &str,
         password: SecretString,
-        address: Peer,
+        client: &Client,
     ) -> Result<String, SignInError> {
-        self.count_address(address)?;
+        self.count_address(client.address)?;
+        if !self.passwords {
+            return Err(SignInError::PasswordsOff);
+        }
         let email = normal(email);
         if email.len() > LONGEST_EMAIL || password.expose_secret().chars().count() > PASSWORD_LENGTH.1 {
             return Err(SignInError::Wrong);
@@ -160,8 +203,9 @@ impl SignIns {
         let operator = known.filter(|_| is_correct).map(|(operator, _)| operator);
         let operator = operator.ok_or(SignInError::Wrong)?;
         let token = random_token("", TOKEN_BYTES).map_err(OperationError::from)?;
-        let session = sha256(token.as_bytes());
-        database(self.store.control().open_operator_session(operator, &session, SESSION_LIFETIME)).await?;
+        let (digest, network) = (sha256(token.as_bytes()), client.address.network());
+        let session = session_of(&digest, "password", client, &network);
+        database(self.store.control().open_operator_session(operator, &session)).await?;
         Ok(token)
     }
 
@@ -169,7 +213,10 @@ impl SignIns {
     pub async fn of_session(&self, token: &str) -> Result<Option<SignedIn>, OperationError> {
         let digest = sha256(token.as_bytes());
         let session = self.store.control().operator_of_session(&digest, SESSION_IDLE, NOTED_EACH);
-        Ok(database(session).await?.map(SignedIn::from))
+        Ok(database(session).await?.map(|(operator, method)| SignedIn {
+            by_provider: method.as_deref() == Some("oidc"),
+            ..SignedIn::from(operator)
+        }))
     }
 
     /// Returns the operator with the email that a trusted proxy sent, or None if the operator does not exist or is disabled.
@@ -182,11 +229,11 @@ impl SignIns {
     pub async fn asks_password(&self, session: &str) -> Result<bool, OperationError> {
         let digest = sha256(session.as_bytes());
         let proof = database(self.store.control().session_proof(&digest, RECENT)).await?;
-        Ok(proof.is_none_or(|(password, _)| password.is_some()))
+        Ok(proof.is_none_or(|proof| self.passwords && !proof.by_provider && proof.password.is_some()))
     }
 
     /// Confirms a step of the operator of a session: by the password, with the same limits as for signing in, or by a recent sign-in if the
-    /// operator has none.
+    /// operator has none or came from an OpenID provider.
     pub async fn confirm(
         &self,
         session: &str,
@@ -196,10 +243,13 @@ impl SignIns {
     ) -> Result<(), SignInError> {
         let digest = sha256(session.as_bytes());
         let proof = database(self.store.control().session_proof(&digest, RECENT)).await?;
-        let stored = match proof.ok_or(SignInError::Wrong)? {
-            (Some(stored), _) => stored,
-            (None, true) => return Ok(()),
-            (None, false) => return Err(SignInError::NotRecent),
+        let proof = proof.ok_or(SignInError::Wrong)?;
+        let stored = proof.password.filter(|_| self.passwords && !proof.by_provider);
+        let stored = match stored {
+            Some(stored) => stored,
+            None if proof.is_recent => return Ok(()),
+            None if proof.by_provider => return Err(SignInError::ProviderNotRecent),
+            None => return Err(SignInError::NotRecent),
         };
         self.count_address(address)?;
         if !self.by_account.admit(&normal(email)) {
@@ -214,6 +264,14 @@ impl SignIns {
 
     pub async fn sign_out(&self, token: &str) -> Result<(), OperationError> {
         database(self.store.control().end_operator_session(&sha256(token.as_bytes()))).await
+    }
+
+    /// Counts a try to sign in by a provider, before the console calls it.
+    ///
+    /// # Errors
+    /// Returns [`SignInError::TooMany`] if the address has used up its tries of this minute.
+    pub fn admit(&self, client: &Client) -> Result<(), SignInError> {
+        self.count_address(client.address)
     }
 
     fn count_address(&self, address: Peer) -> Result<(), SignInError> {
@@ -237,9 +295,10 @@ impl SignIns {
 
 impl From<Operator> for SignedIn {
     fn from(operator: Operator) -> SignedIn {
-        let grants: Vec<Grant> = operator.grants.iter().map(|&(app, role)| Grant { role, app }).collect();
+        let roles = operator.grants.iter().chain(&operator.claimed);
+        let grants: Vec<Grant> = roles.map(|&(app, role)| Grant { role, app }).collect();
         let caller = Caller::operator(operator.id, grants.clone());
-        SignedIn { caller, email: operator.email, grants }
+        SignedIn { caller, email: operator.email, grants, by_provider: false }
     }
 }
 
@@ -256,6 +315,7 @@ pub async fn create(
     role: Role,
 ) -> Result<String, OperationError> {
     let actor = caller.authorize(Action::OperatorCreate, None)?;
+    roles::check_own(caller, role, app)?;
     let email = normal(email);
     if !is_email(&email) {
         return Err(OperationError::Invalid(vec![email_problem()]));
@@ -283,16 +343,27 @@ pub async fn link(
     put_code(&operations.store, Some(operator.id), signs_in, Some(actor)).await
 }
 
+/// Finds an operator by email.
+///
+/// # Errors
+/// Returns [`Object::Operator`] if there is no such operator.
+pub async fn find(operations: &Operations, caller: &Caller, email: &str) -> Result<Operator, OperationError> {
+    caller.may(Permission::ManageOperators, None)?;
+    let found = database(operations.store.control().find_operator(&normal(email))).await?;
+    found.ok_or(OperationError::NotFound(Object::Operator))
+}
+
 /// Lists all operators.
 pub async fn list(operations: &Operations, caller: &Caller) -> Result<Vec<Operator>, OperationError> {
     caller.may(Permission::ManageOperators, None)?;
-    Ok(operations.store.control().list_operators().await?)
+    database(operations.store.control().list_operators()).await
 }
 
 /// Disables an operator, whose sessions end, or enables one again.
 ///
 /// # Errors
-/// Returns [`Object::Operator`] if there is no such operator.
+/// Returns [`Object::Operator`] if there is no such operator, and [`Conflict::LastAdministrator`] if no other enabled one has the role admin in
+/// all apps.
 pub async fn disable(
     operations: &Operations,
     caller: &Caller,
@@ -301,8 +372,21 @@ pub async fn disable(
 ) -> Result<(), OperationError> {
     let action = if disabled { Action::OperatorDisable } else { Action::OperatorEnable };
     let actor = caller.authorize(action, None)?;
-    let is_known = operations.store.control().disable_operator(&normal(email), disabled, actor).await?;
-    if is_known { Ok(()) } else { Err(OperationError::NotFound(Object::Operator)) }
+    let changed = operations.store.control().disable_operator(&normal(email), disabled, actor).await?;
+    changed.map_err(unchanged)
+}
+
+fn unchanged(reason: Unchanged) -> OperationError {
+    match reason {
+        Unchanged::UnknownOperator => OperationError::NotFound(Object::Operator),
+        Unchanged::Overtaken => OperationError::Conflict(Conflict::RoleOvertaken),
+        Unchanged::LastAdministrator => OperationError::Conflict(Conflict::LastAdministrator),
+    }
+}
+
+fn session_of<'a>(digest: &'a [u8], method: &'a str, client: &'a Client, network: &'a str) -> NewSession<'a> {
+    let browser = client.browser.as_str();
+    NewSession { digest, lifetime: SESSION_LIFETIME, method, authenticated_at: None, network, browser }
 }
 
 async fn put_code(

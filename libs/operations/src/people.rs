@@ -1,5 +1,7 @@
 //! People, with their targets masked, for operators who help them.
 
+pub mod reveal;
+
 use domain::target::masked;
 use domain::{AppId, Channel, DeliveryId, Timestamp, UserNumber, profile};
 use store::deliveries::suppression::SuppressedTarget;
@@ -38,6 +40,14 @@ pub struct PersonTarget {
     pub target: String,
     /// None if the target is used.
     pub suppressed: Option<TargetSuppression>,
+}
+
+impl PersonTarget {
+    /// True if a suppression removed the target from the person.
+    #[must_use]
+    pub fn is_removed(&self) -> bool {
+        self.suppressed.as_ref().is_some_and(|suppression| suppression.removed)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -81,7 +81,7 @@ permissions! {
     /// Create, rotate and revoke the credentials of apps.
     ManageSecrets: Admin, [];
     ReadAuditLog: Admin, [];
-    /// Create and disable operators, and give them links with which they sign in.
+    /// Create and disable operators, change their roles, and give them links with which they sign in.
     ManageOperators: Admin, [];
     /// Create and revoke tokens of the admin API.
     ManageTokens: Admin, [];
@@ -127,10 +127,15 @@ impl Permission {
             | Action::WaitingRelease => Permission::Redrive,
             Action::RequestCancel => Permission::CancelRequests,
             Action::UserErase => Permission::EraseUsers,
+            Action::TargetReveal => Permission::RevealTargets,
             Action::OperatorCreate
             | Action::OperatorLink
             | Action::OperatorDisable
-            | Action::OperatorEnable => Permission::ManageOperators,
+            | Action::OperatorEnable
+            | Action::OperatorGrant
+            | Action::OperatorRevoke
+            | Action::OperatorPassword
+            | Action::OperatorIdentity => Permission::ManageOperators,
             Action::TokenCreate | Action::TokenRevoke => Permission::ManageTokens,
         }
     }

@@ -4,6 +4,7 @@ mod console;
 mod gateway;
 mod nats;
 mod network;
+mod oidc;
 mod problem;
 mod retention;
 mod settings;
@@ -24,6 +25,7 @@ pub use console::Console;
 pub use gateway::Gateway;
 pub use nats::Nats;
 pub use network::Network;
+pub use oidc::{Oidc, RoleRule, is_guarded};
 pub use problem::{ConfigError, Origin, Problem};
 pub use retention::{Inbox, Sends};
 

@@ -52,6 +52,9 @@ fn missing(object: Object) -> &'static str {
         Object::Redrive => "There is no such redrive in this app.",
         Object::Suppression => "This suppression does not exist, or was lifted already.",
         Object::User => "There is no such person in this app.",
+        Object::Operator => "There is no such operator, or it is disabled.",
+        Object::OperatorRole => "The operator does not have this role any more.",
+        Object::Session => "This session has ended already.",
         Object::Request => {
             "There is no such send in this app. A send that was just accepted appears once it is planned."
         }

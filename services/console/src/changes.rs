@@ -1,24 +1,25 @@
-//! Forms that change something in an app. Each comes through [`change`], with the operator and the app of the page.
+//! Forms that change something. Those of an app come through [`change`], with the operator and the app of the page; those of the
+//! installation through [`change_installation`].
 
 use actix_web::HttpRequest;
 use operations::operators::SignInError;
 use secrecy::SecretString;
-use web::peer;
 
 use crate::answer::{Answer, Refusal};
+use crate::client::client;
 use crate::console::Console;
 use crate::pages::shell::Visit;
-use crate::pages::{cancel, erase, lift, redrive, release};
+use crate::pages::{account, cancel, erase, lift, operator, operators, redrive, release, reveal};
 use crate::query::Pairs;
 use crate::session;
 
-/// A form that an operator sent from a page of an app.
+/// A form that an operator sent from a page.
 pub(crate) struct Change<'a> {
     pub(crate) console: &'a Console,
     pub(crate) visit: Visit,
     pub(crate) query: &'a Pairs,
     pub(crate) form: Pairs,
-    request: &'a HttpRequest,
+    pub(crate) request: &'a HttpRequest,
 }
 
 /// Parses a form, and calls the use case of its path. The site of the form was checked before.
@@ -35,9 +36,29 @@ pub(crate) async fn change(
         ["sends", id, "cancel"] => cancel::cancel(change, id).await,
         ["suppressions", "lift"] => lift::lift(change).await,
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
+        ["people", identifier, "reveal"] => reveal::reveal(change, identifier).await,
         ["waiting", "release"] => release::release(change).await,
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
+        _ => Err(Refusal::NotFound("There is no form at this address.")),
+    }
+}
+
+/// Parses a form about operators or the own account, and calls the use case of its path.
+pub(crate) async fn change_installation(
+    console: &Console,
+    request: &HttpRequest,
+    (visit, path): (Visit, &[&str]),
+    query: &Pairs,
+    body: &[u8],
+) -> Answer {
+    let form = Pairs::parse(&String::from_utf8_lossy(body));
+    let change = Change { console, visit, query, form, request };
+    match path {
+        ["operators", "new"] => operators::create(change).await,
+        ["operators", email, step] => operator::change(change, email, step).await,
+        ["account", "password"] => account::change_password(change).await,
+        ["account", "sessions"] => account::end_sessions(change).await,
         _ => Err(Refusal::NotFound("There is no form at this address.")),
     }
 }
@@ -51,9 +72,9 @@ impl Change<'_> {
         }
         let session = session::token(self.request).ok_or(Refusal::SignIn)?;
         let password = SecretString::from(self.form.raw("password").unwrap_or_default());
-        let peer = peer::behind(&self.console.proxies, self.request.peer_addr(), self.request.headers());
+        let address = client(self.console, self.request).address;
         let email = &self.visit.operator.email;
-        match self.console.sign_ins.confirm(&session, email, password, peer).await {
+        match self.console.sign_ins.confirm(&session, email, password, address).await {
             Ok(()) => Ok(None),
             Err(SignInError::Failed(error)) => Err(error.into()),
             Err(problem) => Ok(Some(problem)),

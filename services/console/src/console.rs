@@ -4,6 +4,7 @@ use actix_web::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, 
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
 use anyhow::Context as _;
+use domain::Origin;
 use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
@@ -12,15 +13,19 @@ use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
 use web::file::compress;
+use uuid::Uuid;
 
 use crate::admin::AdminApi;
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
-use crate::changes::change;
+use crate::changes::{change, change_installation};
+use crate::client::client;
+use crate::console_url;
 use crate::files::Files;
+use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
-    cancel, erase, explain, find, installation, lift, overview, parked, people, redrive, refused, release,
-    sends, sign_in, waiting,
+    account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
+    people, provider_sign_in, redrive, refused, release, reveal, sends, sign_in, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -36,6 +41,8 @@ pub(crate) const HEADERS: [(HeaderName, &str); 4] = [
 ];
 const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
      console.public_url to the address in your browser.";
+
+const MISSING: Refusal = Refusal::NotFound("There is no page at this address.");
 
 /// State that all requests share.
 pub(crate) struct Console {
@@ -53,6 +60,8 @@ pub(crate) struct Console {
     pub(crate) admin: AdminApi,
     /// Kinds of providers that the workers of this release know.
     pub(crate) kinds: &'static [KnownKind],
+    /// None if no OpenID provider is configured.
+    pub(crate) oidc: Option<Oidc>,
     api: Api,
     public_origin: Option<String>,
     proxy_header: Option<String>,
@@ -66,10 +75,11 @@ impl Console {
         let settings = &context.config.console;
         let operations = Operations::new(context.store.clone(), master_key, allow_private);
         let (url, files) = (crate::console_url(&context.config), Files::new()?);
+        let oidc = settings.oidc.as_ref().map(|oidc| Oidc::new(oidc, &url)).transpose()?;
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             operations,
-            sign_ins: SignIns::new(context.store.clone())?,
+            sign_ins: SignIns::new(context.store.clone())?.with_passwords(settings.passwords),
             overviews: Overviews::new(context.store.clone()),
             admin: AdminApi::new(context, &url, &settings.base_path, &files.version)?,
             url,
@@ -77,6 +87,7 @@ impl Console {
             files,
             partitions: context.partitions,
             base: settings.base_path.clone(),
+            oidc,
             api: api(context)?,
             public_origin: settings.public_url.as_ref().map(|url| origin(url.expose())),
             proxy_header: settings.proxy_header.clone(),
@@ -128,7 +139,6 @@ impl Console {
     }
 
     async fn route(&self, request: &HttpRequest, body: &[u8]) -> Answer {
-        const MISSING: Refusal = Refusal::NotFound("There is no page at this address.");
         let path = segments(request.uri().path(), &self.base).ok_or(MISSING)?;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query = Pairs::parse(request.query_string());
@@ -137,6 +147,8 @@ impl Console {
         match (method.as_str(), path.as_slice()) {
             ("GET", ["healthz"]) => Ok(HttpResponse::Ok().body("ok\n")),
             ("GET", ["sign-in"]) => sign_in::ask(self, &query),
+            ("GET", ["sign-in", "oidc"]) => provider_sign_in::depart(self, request, &query).await,
+            ("GET", ["sign-in", "oidc", "callback"]) => provider_sign_in::arrive(self, request, &query).await,
             ("POST", ["sign-in"]) => sign_in::sign_in(self, request, &form()).await,
             ("GET", ["welcome"]) => sign_in::welcome(self, &query).await,
             ("POST", ["welcome"]) => sign_in::redeem(self, request, &form()).await,
@@ -145,9 +157,13 @@ impl Console {
                 self.files.answer(name, request).ok_or(MISSING)
             }
             ("GET", []) => self.home(request).await,
-            ("GET", ["apps"]) => overview::apps(self, self.visit(request, None, &query, "").await?),
-            ("GET", ["installation"]) => {
-                installation::show(self, self.visit(request, None, &query, "").await?).await
+            ("GET", ["apps"] | ["installation" | "operators" | "account" | "audit", ..]) => {
+                let visit = self.visit(request, None, &query, "").await?;
+                self.page_beside_apps(request, visit, &path, &query).await
+            }
+            ("POST", ["operators" | "account", ..]) => {
+                let visit = self.visit(request, None, &query, "").await?;
+                change_installation(self, request, (visit, &path), &query, body).await
             }
             ("GET", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
@@ -161,6 +177,8 @@ impl Console {
                     ["people"] => people::list(self, visit, &query).await,
                     ["people", identifier] => people::person(self, visit, identifier).await,
                     ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
+                    ["people", identifier, "reveal"] => reveal::ask(self, visit, identifier, &query).await,
+                    ["audit"] => audit::list(self, visit, &query).await,
                     ["people", "number", number] => people::numbered(self, visit, number).await,
                     ["waiting", "release"] => release::ask(self, visit, &query).await,
                     ["waiting"] => waiting::list(self, visit).await,
@@ -181,6 +199,27 @@ impl Console {
         }
     }
 
+    /// Shows a page that belongs to no app.
+    async fn page_beside_apps(
+        &self,
+        request: &HttpRequest,
+        visit: Visit,
+        path: &[&str],
+        query: &Pairs,
+    ) -> Answer {
+        match path {
+            ["apps"] => overview::apps(self, visit),
+            ["installation"] => installation::show(self, visit).await,
+            ["operators"] => operators::list(self, visit).await,
+            ["operators", "new"] => operators::ask(self, visit, request).await,
+            ["operators", email] => operator::show(self, visit, email).await,
+            ["operators", email, step] => operator::ask(self, visit, request, (email, step), query).await,
+            ["account"] | ["account", "password" | "sessions"] => account::show(self, visit, request).await,
+            ["audit"] => audit::list(self, visit, query).await,
+            _ => Err(MISSING),
+        }
+    }
+
     /// Finds the operator who asks, and the app of the page among those that the operator may see.
     async fn visit(
         &self,
@@ -189,7 +228,9 @@ impl Console {
         query: &Pairs,
         tab: &str,
     ) -> Result<Visit, Refusal> {
-        let operator = session::operator(self, request).await?;
+        let mut operator = session::operator(self, request).await?;
+        let origin = Origin { ip: client(self, request).address.address(), request: request_id() };
+        operator.caller = operator.caller.sending(origin);
         let apps = apps::list(&self.operations, &operator.caller).await?;
         let app = match app {
             None => None,
@@ -215,6 +256,7 @@ impl Console {
             // Suppressions are reached from people.
             tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
             by_proxy,
+            here: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
             done: query.text("done").and_then(done),
         })
     }
@@ -277,6 +319,11 @@ impl Console {
             RefusalPage { base: &self.base, version: &self.files.version, number, title, text, retry };
         page(status, &template).unwrap_or_else(|_| HttpResponse::build(status).body(title.to_owned()))
     }
+}
+
+#[allow(clippy::disallowed_methods, reason = "the edge names the request")]
+fn request_id() -> Uuid {
+    Uuid::now_v7()
 }
 
 /// Returns the address of the API as apps reach it.

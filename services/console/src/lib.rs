@@ -6,8 +6,10 @@
 mod admin;
 mod answer;
 mod changes;
+mod client;
 mod console;
 mod files;
+mod oidc;
 mod pages;
 mod query;
 mod route;

@@ -26,7 +26,10 @@ pub(crate) async fn operator(console: &Console, request: &HttpRequest) -> Result
 
 /// Returns the token in the cookie.
 pub(crate) fn token(request: &HttpRequest) -> Option<String> {
-    let name = cookie_name(request.headers());
+    read(request, cookie_name(request.headers()))
+}
+
+fn read(request: &HttpRequest, name: &str) -> Option<String> {
     let cookies = request.headers().get_all(COOKIE).filter_map(|header| header.to_str().ok());
     let mut pairs =
         cookies.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
@@ -44,9 +47,26 @@ pub(crate) fn no_cookie(headers: &HeaderMap) -> String {
 }
 
 fn set_cookie(headers: &HeaderMap, token: &str, seconds: u64) -> String {
+    named_cookie(headers, cookie_name(headers), token, seconds)
+}
+
+fn named_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> String {
     let secure = if is_on_this_machine(headers) { "" } else { "; Secure" };
-    let name = cookie_name(headers);
-    format!("{name}={token}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}")
+    format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}")
+}
+
+/// Returns the value of `Set-Cookie` for a sign-in by a provider. 0 seconds remove the cookie.
+pub(crate) fn flow_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> String {
+    named_cookie(headers, flow_name(headers), value, seconds)
+}
+
+/// Returns the cookie of a sign-in by a provider.
+pub(crate) fn flow(request: &HttpRequest) -> Option<String> {
+    read(request, flow_name(request.headers()))
+}
+
+fn flow_name(headers: &HeaderMap) -> &'static str {
+    if is_on_this_machine(headers) { "tidings-console-oidc" } else { "__Host-tidings-oidc" }
 }
 
 fn cookie_name(headers: &HeaderMap) -> &'static str {

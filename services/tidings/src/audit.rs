@@ -62,6 +62,6 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
 fn as_json(row: &AuditRow) -> Value {
     json!({
         "at": row.at, "actor": row.actor, "actorKind": row.actor_kind, "action": row.action, "subject": row.subject,
-        "before": row.before, "after": row.after,
+        "before": row.before, "after": row.after, "ip": row.ip, "requestId": row.request,
     })
 }

@@ -1,6 +1,7 @@
 use clap::Subcommand;
 use domain::{AppId, Role};
-use operations::operators;
+use operations::operators::roles::{self, SeenRole};
+use operations::{Conflict, OperationError, operators};
 use serde_json::{Value, json};
 use store::control::operator::Operator;
 
@@ -9,7 +10,7 @@ use crate::listing::Listing;
 use crate::options::Options;
 use crate::refused::OrMissing as _;
 
-/// Create, list and disable the operators who sign in to the console.
+/// Create, list and disable the operators who sign in to the console, and change their roles.
 #[derive(Debug, Subcommand)]
 #[command(after_help = "Examples:
   tidings operator create ada@example.com --admin
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   tidings operator link ada@example.com")]
     Link(Named),
+    Grant(GrantArguments),
+    Revoke(RevokeArguments),
     /// List the operators with their roles.
     #[command(after_help = "Example:
   tidings operator list")]
@@ -62,6 +65,53 @@ pub(crate) struct CreateArguments {
     options: Options,
 }
 
+/// Give an operator a role in an app or in all, in place of the former one there. The operator's sessions end.
+#[derive(Debug, clap::Args)]
+#[command(
+    group(clap::ArgGroup::new("scope").required(true).args(["app", "all"])),
+    after_help = "Roles, each including those before it: viewer, support, editor, operator, admin.
+
+Examples:
+  tidings operator grant bob@example.com --role editor --app shop
+  tidings operator grant ada@example.com --role admin --all"
+)]
+pub(crate) struct GrantArguments {
+    /// Email address of the operator
+    email: String,
+    /// Role to give
+    #[arg(long, value_name = "ROLE", value_parser = parse_role)]
+    role: Role,
+    /// In this app, by name or id
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
+    /// In all apps and the installation itself
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Remove a role of an operator. The operator's sessions end. The last administrator keeps the role.
+#[derive(Debug, clap::Args)]
+#[command(
+    group(clap::ArgGroup::new("scope").required(true).args(["app", "all"])),
+    after_help = "Examples:
+  tidings operator revoke bob@example.com --app shop
+  tidings operator revoke ada@example.com --all"
+)]
+pub(crate) struct RevokeArguments {
+    /// Email address of the operator
+    email: String,
+    /// The role in this app, by name or id
+    #[arg(long, value_name = "APP")]
+    app: Option<String>,
+    /// The role in all apps
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    options: Options,
+}
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Named {
     /// Email address of the operator
@@ -79,6 +129,8 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     match command {
         Command::Create(arguments) => create(&arguments).await,
         Command::Link(named) => link(&named).await,
+        Command::Grant(arguments) => grant(&arguments).await,
+        Command::Revoke(arguments) => revoke(&arguments).await,
         Command::List(options) => list(&options).await,
         Command::Disable(named) => disable(&named, true).await,
         Command::Enable(named) => disable(&named, false).await,
@@ -93,7 +145,7 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let role = arguments.role.unwrap_or(Role::Admin);
     let created = operators::create(&operations, &caller, &arguments.email, app, role).await;
     let code = created.map_err(|error| match error {
-        operations::OperationError::Conflict(operations::Conflict::NameTaken) => anyhow::anyhow!(
+        OperationError::Conflict(Conflict::NameTaken) => anyhow::anyhow!(
             "there is an operator with this email; `tidings operator link {}` prints a link for them",
             arguments.email
         ),
@@ -117,6 +169,31 @@ fn report(options: &Options, email: &str, url: &str, code: &str) -> String {
     options.report(&json!({"email": email, "link": link}), text)
 }
 
+async fn grant(arguments: &GrantArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.options.open().await?;
+    let app = control_plane.app_id(arguments.app.as_deref()).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let (email, role) = (&arguments.email, arguments.role);
+    let granted = roles::grant(&operations, &caller, email, (app, role), SeenRole::Any).await;
+    granted.or_missing(|| missing(email))?;
+    let report = json!({"email": email, "appId": app.map(|app| app.to_string()), "role": role});
+    let place = arguments.app.as_ref().map_or_else(|| "all apps".to_owned(), |app| format!("app {app}"));
+    Ok(arguments.options.report(&report, format!("{email} has the role {role} in {place}.\n")))
+}
+
+async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
+    let control_plane = arguments.options.open().await?;
+    let app = control_plane.app_id(arguments.app.as_deref()).await?;
+    let ControlPlane { operations, caller, .. } = control_plane;
+    let email = &arguments.email;
+    let revoked = roles::revoke(&operations, &caller, email, app, SeenRole::Any).await;
+    revoked.or_missing(|| {
+        format!("there is no operator {email} with a role there; `tidings operator list` lists all")
+    })?;
+    let report = json!({"email": email, "appId": app.map(|app| app.to_string()), "role": null});
+    Ok(arguments.options.report(&report, format!("{email} has no role there any more.\n")))
+}
+
 fn missing(email: &str) -> String {
     format!("there is no operator {email}, or it is disabled; `tidings operator list` lists all")
 }
@@ -135,7 +212,8 @@ fn roles(operator: &Operator) -> String {
         Some(app) => format!("{role} of app {app}"),
         None => role.to_string(),
     };
-    operator.grants.iter().map(role).collect::<Vec<_>>().join(", ")
+    let claimed = operator.claimed.iter().map(|grant| format!("{} by claim", role(grant)));
+    operator.grants.iter().map(role).chain(claimed).collect::<Vec<_>>().join(", ")
 }
 
 fn as_json(operator: &Operator) -> Value {
@@ -144,6 +222,8 @@ fn as_json(operator: &Operator) -> Value {
     json!({
         "email": operator.email,
         "grants": operator.grants.iter().map(grant).collect::<Vec<_>>(),
+        "grantsByClaim": operator.claimed.iter().map(grant).collect::<Vec<_>>(),
+        "signedInAt": operator.signed_in_at,
         "disabled": operator.disabled,
         "createdAt": operator.created_at,
     })

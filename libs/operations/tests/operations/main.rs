@@ -8,6 +8,7 @@ mod installation;
 mod own_data;
 mod own_permissions;
 mod permissions;
+mod provider_sign_ins;
 mod providers;
 mod receipts;
 mod redrives;

@@ -1,7 +1,7 @@
 use std::net::SocketAddr;
 
 use super::settings::Settings;
-use super::{Network, local};
+use super::{Network, Oidc, local};
 use crate::ServerUrl;
 
 #[derive(Clone, Debug)]
@@ -14,6 +14,9 @@ pub struct Console {
     pub proxy_header: Option<String>,
     /// Proxies whose headers are trusted.
     pub proxy_from: Vec<Network>,
+    /// False if operators do not sign in with a password.
+    pub passwords: bool,
+    pub oidc: Option<Oidc>,
 }
 
 impl Console {
@@ -41,7 +44,13 @@ impl Console {
                 |text| text.parse().ok(),
                 "addresses or networks of proxies, such as 10.0.0.0/8",
             ),
+            passwords: settings.flag("console.passwords", true),
+            oidc: Oidc::read(settings),
         };
+        if !console.passwords && console.oidc.is_none() && console.proxy_header.is_none() {
+            let advice = "turns passwords off, so it needs console.oidc.issuer or console.proxy.header";
+            settings.refuse("console.passwords", Some("false".to_owned()), advice);
+        }
         if let Some(header) = console.proxy_header.as_ref().filter(|_| console.proxy_from.is_empty()) {
             let advice = "needs console.proxy.from: the addresses of the proxies that set this header";
             settings.refuse("console.proxy.header", Some(header.clone()), advice);

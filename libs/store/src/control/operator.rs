@@ -1,15 +1,21 @@
-//! Operators, who sign in to the console: their roles, sessions and one-time codes.
+//! Operators, who sign in to the console, and their one-time codes.
+
+pub mod identity;
+pub mod role;
+pub mod session;
 
 use std::time::Duration;
 
 use domain::{Action, Actor, AppId, Role, Timestamp};
 use sqlx::{PgConnection, Postgres, Transaction};
 
+use crate::control::operator::role::is_administered;
+use crate::control::operator::session::{NewSession, insert_session};
 use crate::database::audit::AuditEntry;
 use crate::{Control, Error};
 
-/// Key of the advisory lock that serializes the creation of the first operator.
-const FIRST: i64 = 0x7469_6469_6e67_7301;
+/// Key of the advisory lock that serializes the creation of the first operator, and changes that may remove the last administrator.
+const ADMINISTRATORS: i64 = 0x7469_6469_6e67_7301;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Operator {
@@ -17,8 +23,22 @@ pub struct Operator {
     pub email: String,
     pub disabled: bool,
     pub created_at: Timestamp,
-    /// Each with the app to which it is limited; None for all apps and the installation itself.
+    /// Time of the latest sign-in; None if there was none since release 0.5.0.
+    pub signed_in_at: Option<Timestamp>,
+    /// Roles given by hand, each with the app to which it is limited; None for all apps and the installation itself.
     pub grants: Vec<(Option<AppId>, Role)>,
+    /// Roles by a claim of the OpenID provider, at the latest sign-in.
+    pub claimed: Vec<(Option<AppId>, Role)>,
+}
+
+/// Reason why an operator is not changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unchanged {
+    UnknownOperator,
+    /// The operator does not have the role that the caller saw.
+    Overtaken,
+    /// No enabled operator would be left with the role admin in all apps.
+    LastAdministrator,
 }
 
 /// Purpose of a one-time code.
@@ -44,8 +64,7 @@ impl UsedCode {
         mut self,
         email: Option<&str>,
         password: Option<&str>,
-        session: &[u8],
-        lifetime: Duration,
+        session: &NewSession<'_>,
     ) -> Result<Option<i64>, Error> {
         let connection = &mut *self.transaction;
         let operator = match (self.operator, email) {
@@ -64,9 +83,17 @@ impl UsedCode {
                 .execute(&mut *connection)
                 .await?;
         }
-        insert_session(connection, operator, session, lifetime).await?;
+        insert_session(connection, operator, session).await?;
         self.transaction.commit().await?;
         Ok(Some(operator))
+    }
+}
+
+impl Operator {
+    fn add(&mut self, app: Option<i64>, role: &str, by_claim: bool) -> Result<(), Error> {
+        let roles = if by_claim { &mut self.claimed } else { &mut self.grants };
+        roles.push((app.map(AppId), role.parse()?));
+        Ok(())
     }
 }
 
@@ -94,50 +121,67 @@ impl Control<'_> {
 
     pub async fn find_operator(self, email: &str) -> Result<Option<Operator>, Error> {
         let row = sqlx::query!(
-            r#"SELECT id, email, disabled_at IS NOT NULL AS "disabled!", created_at FROM operator WHERE email = $1"#,
+            r#"SELECT id, email, disabled_at IS NOT NULL AS "disabled!", created_at, signed_in_at FROM operator WHERE email = $1"#,
             email
         )
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
-        let grants = self.operator_grants(row.id).await?;
-        let created_at = row.created_at.into();
-        Ok(Some(Operator { id: row.id, email: row.email, disabled: row.disabled, created_at, grants }))
+        let operator = Operator {
+            id: row.id,
+            email: row.email,
+            disabled: row.disabled,
+            created_at: row.created_at.into(),
+            signed_in_at: row.signed_in_at.map(Timestamp::from),
+            grants: Vec::new(),
+            claimed: Vec::new(),
+        };
+        self.with_roles(operator).await.map(Some)
     }
 
     /// In order of creation.
     pub async fn list_operators(self) -> Result<Vec<Operator>, Error> {
         let rows = sqlx::query!(
-            r#"SELECT o.id, email, disabled_at IS NOT NULL AS "disabled!", created_at,
+            r#"SELECT o.id, email, disabled_at IS NOT NULL AS "disabled!", created_at, signed_in_at,
                     array_agg(g.app_id ORDER BY g.id) AS "apps!: Vec<Option<i64>>",
-                    array_agg(g.role ORDER BY g.id) AS "roles!: Vec<Option<String>>"
+                    array_agg(g.role ORDER BY g.id) AS "roles!: Vec<Option<String>>",
+                    array_agg(g.by_claim ORDER BY g.id) AS "claimed!: Vec<Option<bool>>"
              FROM operator o LEFT JOIN operator_grant g ON g.operator_id = o.id GROUP BY o.id ORDER BY o.id"#
         )
         .fetch_all(&self.0.pool)
         .await?;
         rows.into_iter()
             .map(|row| {
-                let grants = row.apps.into_iter().zip(row.roles).filter_map(|(app, role)| Some((app, role?)));
-                let grants = grants.map(|(app, role)| Ok((app.map(AppId), role.parse()?)));
-                Ok(Operator {
+                let mut operator = Operator {
                     id: row.id,
                     email: row.email,
                     disabled: row.disabled,
                     created_at: row.created_at.into(),
-                    grants: grants.collect::<Result<_, Error>>()?,
-                })
+                    signed_in_at: row.signed_in_at.map(Timestamp::from),
+                    grants: Vec::new(),
+                    claimed: Vec::new(),
+                };
+                for ((app, role), claimed) in row.apps.into_iter().zip(row.roles).zip(row.claimed) {
+                    let Some(role) = role else { continue };
+                    operator.add(app, &role, claimed == Some(true))?;
+                }
+                Ok(operator)
             })
             .collect()
     }
 
-    async fn operator_grants(self, operator: i64) -> Result<Vec<(Option<AppId>, Role)>, Error> {
+    /// Reads the roles of an operator.
+    async fn with_roles(self, mut operator: Operator) -> Result<Operator, Error> {
         let rows = sqlx::query!(
-            "SELECT app_id, role FROM operator_grant WHERE operator_id = $1 ORDER BY id",
-            operator
+            "SELECT app_id, role, by_claim FROM operator_grant WHERE operator_id = $1 ORDER BY id",
+            operator.id
         )
         .fetch_all(&self.0.pool)
         .await?;
-        rows.into_iter().map(|row| Ok((row.app_id.map(AppId), row.role.parse()?))).collect()
+        for row in rows {
+            operator.add(row.app_id, &row.role, row.by_claim)?;
+        }
+        Ok(operator)
     }
 
     /// Returns id and password of an operator who may sign in.
@@ -152,9 +196,15 @@ impl Control<'_> {
         Ok(row.map(|row| (row.id, row.password)))
     }
 
-    /// Disables an operator and ends the operator's sessions and codes. Returns false if there is no such operator.
-    pub async fn disable_operator(self, email: &str, disabled: bool, actor: &Actor) -> Result<bool, Error> {
+    /// Disables an operator and ends the operator's sessions and codes, or enables one again.
+    pub async fn disable_operator(
+        self,
+        email: &str,
+        disabled: bool,
+        actor: &Actor,
+    ) -> Result<Result<(), Unchanged>, Error> {
         let mut transaction = self.0.begin().await?;
+        let was_administered = is_administered(&mut transaction).await?;
         let operator = sqlx::query_scalar!(
             "UPDATE operator SET disabled_at = CASE WHEN $2 THEN coalesce(disabled_at, now()) END WHERE email = $1
              RETURNING id",
@@ -163,20 +213,18 @@ impl Control<'_> {
         )
         .fetch_optional(&mut *transaction)
         .await?;
-        let Some(operator) = operator else { return Ok(false) };
+        let Some(operator) = operator else { return Ok(Err(Unchanged::UnknownOperator)) };
+        if was_administered && !is_administered(&mut transaction).await? {
+            return Ok(Err(Unchanged::LastAdministrator));
+        }
         if disabled {
-            sqlx::query!("DELETE FROM operator_session WHERE operator_id = $1", operator)
-                .execute(&mut *transaction)
-                .await?;
-            sqlx::query!("DELETE FROM operator_code WHERE operator_id = $1", operator)
-                .execute(&mut *transaction)
-                .await?;
+            end_access(&mut transaction, operator).await?;
         }
         let action = if disabled { Action::OperatorDisable } else { Action::OperatorEnable };
         let subject = operator.to_string();
         AuditEntry::new(None, actor, action, &subject).write(&mut transaction).await?;
         transaction.commit().await?;
-        Ok(true)
+        Ok(Ok(()))
     }
 
     /// Stores a code for an operator, in place of the operator's earlier ones; None for the code that creates the first one. An actor writes a
@@ -236,78 +284,20 @@ impl Control<'_> {
         .await?;
         Ok(used.map(|operator| UsedCode { transaction, operator }))
     }
+}
 
-    pub async fn open_operator_session(
-        self,
-        operator: i64,
-        digest: &[u8],
-        lifetime: Duration,
-    ) -> Result<(), Error> {
-        let mut transaction = self.0.begin().await?;
-        sqlx::query!("DELETE FROM operator_session WHERE expires_at <= now()")
-            .execute(&mut *transaction)
-            .await?;
-        insert_session(&mut transaction, operator, digest, lifetime).await?;
-        transaction.commit().await?;
-        Ok(())
-    }
-
-    /// Returns the operator of a session that has neither expired nor been idle for too long, and keeps the session from becoming idle.
-    pub async fn operator_of_session(
-        self,
-        digest: &[u8],
-        idle: Duration,
-        noted_each: Duration,
-    ) -> Result<Option<Operator>, Error> {
-        let row = sqlx::query!(
-            r#"SELECT o.id, o.email, o.created_at, s.seen_at < now() - make_interval(secs => $3) AS "noted_before!"
-             FROM operator_session s JOIN operator o ON o.id = s.operator_id
-             WHERE s.digest = $1 AND s.expires_at > now() AND s.seen_at > now() - make_interval(secs => $2)
-               AND o.disabled_at IS NULL"#,
-            digest,
-            idle.as_secs_f64(),
-            noted_each.as_secs_f64()
-        )
-        .fetch_optional(&self.0.pool)
+/// Ends the sessions and codes of an operator.
+async fn end_access(connection: &mut PgConnection, operator: i64) -> Result<(), Error> {
+    sqlx::query!("DELETE FROM operator_session WHERE operator_id = $1", operator)
+        .execute(&mut *connection)
         .await?;
-        let Some(row) = row else { return Ok(None) };
-        if row.noted_before {
-            sqlx::query!("UPDATE operator_session SET seen_at = now() WHERE digest = $1", digest)
-                .execute(&self.0.pool)
-                .await?;
-        }
-        let grants = self.operator_grants(row.id).await?;
-        let created_at = row.created_at.into();
-        Ok(Some(Operator { id: row.id, email: row.email, disabled: false, created_at, grants }))
-    }
-
-    /// Returns the password of the operator of a session, if one is set, and true if the session began within `recent`.
-    pub async fn session_proof(
-        self,
-        digest: &[u8],
-        recent: Duration,
-    ) -> Result<Option<(Option<String>, bool)>, Error> {
-        let row = sqlx::query!(
-            r#"SELECT o.password, s.created_at > now() - make_interval(secs => $2) AS "is_recent!"
-             FROM operator_session s JOIN operator o ON o.id = s.operator_id
-             WHERE s.digest = $1 AND s.expires_at > now() AND o.disabled_at IS NULL"#,
-            digest,
-            recent.as_secs_f64()
-        )
-        .fetch_optional(&self.0.pool)
-        .await?;
-        Ok(row.map(|row| (row.password, row.is_recent)))
-    }
-
-    pub async fn end_operator_session(self, digest: &[u8]) -> Result<(), Error> {
-        sqlx::query!("DELETE FROM operator_session WHERE digest = $1", digest).execute(&self.0.pool).await?;
-        Ok(())
-    }
+    sqlx::query!("DELETE FROM operator_code WHERE operator_id = $1", operator).execute(connection).await?;
+    Ok(())
 }
 
 /// Two links for the first operator that are used at the same time create one operator.
 async fn create_first(connection: &mut PgConnection, email: &str) -> Result<Option<i64>, Error> {
-    sqlx::query!("SELECT pg_advisory_xact_lock($1)", FIRST).execute(&mut *connection).await?;
+    sqlx::query!("SELECT pg_advisory_xact_lock($1)", ADMINISTRATORS).execute(&mut *connection).await?;
     let exists = sqlx::query_scalar!(r#"SELECT EXISTS (SELECT FROM operator) AS "exists!""#)
         .fetch_one(&mut *connection)
         .await?;
@@ -345,21 +335,4 @@ async fn insert_operator(
     .execute(connection)
     .await?;
     Ok(Some(operator))
-}
-
-async fn insert_session(
-    connection: &mut PgConnection,
-    operator: i64,
-    digest: &[u8],
-    lifetime: Duration,
-) -> Result<(), Error> {
-    sqlx::query!(
-        "INSERT INTO operator_session (digest, operator_id, expires_at) VALUES ($1, $2, now() + make_interval(secs => $3))",
-        digest,
-        operator,
-        lifetime.as_secs_f64()
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
 }

@@ -2,15 +2,17 @@
 //! the change that it records. Rows are immutable: a trigger and the grants of the service role enforce this.
 
 use chrono::{DateTime, Utc};
-use domain::{Action, Actor, ActorKind, AppId, Timestamp};
-use serde_json::Value;
+use domain::{Action, Actor, ActorKind, AppId, Channel, Timestamp, UserNumber};
+use serde_json::{Value, json};
 use sqlx::PgConnection;
+use uuid::Uuid;
 
 use crate::database::instant::instant;
 use crate::{Database, Error};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRow {
+    pub id: i64,
     /// None if the row is about the installation.
     pub app: Option<AppId>,
     pub at: Timestamp,
@@ -26,6 +28,10 @@ pub struct AuditRow {
     /// Members that the action changed, with their previous values, without secrets.
     pub before: Option<Value>,
     pub after: Option<Value>,
+    /// Address of the caller; None for commands.
+    pub ip: Option<String>,
+    /// Request of the console that made the change.
+    pub request: Option<Uuid>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,15 +86,17 @@ impl<'a> AuditEntry<'a> {
 
     pub(crate) async fn write(self, connection: &mut PgConnection) -> Result<(), Error> {
         sqlx::query!(
-            "INSERT INTO audit (app_id, actor, actor_kind, action, subject, before, after)
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            "INSERT INTO audit (app_id, actor, actor_kind, action, subject, before, after, ip, request_id)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
             self.app.map(|app| app.0),
             self.actor.to_string(),
             self.actor.kind().as_str(),
             self.action.as_str(),
             self.subject,
             self.before,
-            self.after
+            self.after,
+            self.actor.ip().map(|ip| ip.to_string()),
+            self.actor.request()
         )
         .execute(connection)
         .await?;
@@ -97,6 +105,7 @@ impl<'a> AuditEntry<'a> {
 }
 
 struct AuditRecord {
+    id: i64,
     app_id: Option<i64>,
     at: DateTime<Utc>,
     actor: String,
@@ -105,9 +114,28 @@ struct AuditRecord {
     subject: String,
     before: Option<Value>,
     after: Option<Value>,
+    ip: Option<String>,
+    request_id: Option<Uuid>,
 }
 
 impl Database<'_> {
+    /// Writes the row about a target that was shown in full. The reason must contain no personal data.
+    pub async fn note_reveal(
+        self,
+        app: AppId,
+        user: UserNumber,
+        (channel, reason): (Channel, &str),
+        actor: &Actor,
+    ) -> Result<(), Error> {
+        let mut transaction = self.0.begin().await?;
+        let subject = format!("user {user}");
+        let entry = AuditEntry::new(app, actor, Action::TargetReveal, &subject);
+        let entry = entry.changed(None, Some(json!({"channel": channel, "reason": reason})));
+        entry.write(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+
     /// Latest rows first.
     pub async fn list_audit(self, filter: AuditFilter, limit: i64) -> Result<Vec<AuditRow>, Error> {
         let AuditFilter { scope, actor_kind, since } = filter;
@@ -117,7 +145,7 @@ impl Database<'_> {
             AuditScope::App(app) => {
                 sqlx::query_as!(
                     AuditRecord,
-                    "SELECT app_id, at, actor, actor_kind, action, subject, before, after FROM audit
+                    "SELECT id, app_id, at, actor, actor_kind, action, subject, before, after, ip, request_id FROM audit
                      WHERE app_id = $1 AND ($2::timestamptz IS NULL OR at >= $2) AND ($3::text IS NULL OR actor_kind = $3)
                      ORDER BY id DESC LIMIT $4",
                     app.0,
@@ -131,13 +159,52 @@ impl Database<'_> {
             AuditScope::All | AuditScope::Installation => {
                 sqlx::query_as!(
                     AuditRecord,
-                    "SELECT app_id, at, actor, actor_kind, action, subject, before, after FROM audit
+                    "SELECT id, app_id, at, actor, actor_kind, action, subject, before, after, ip, request_id FROM audit
                      WHERE ($1 OR app_id IS NULL) AND ($2::timestamptz IS NULL OR at >= $2)
                        AND ($3::text IS NULL OR actor_kind = $3)
                      ORDER BY id DESC LIMIT $4",
                     scope == AuditScope::All,
                     since,
                     kind,
+                    limit
+                )
+                .fetch_all(&self.0.pool)
+                .await?
+            }
+        };
+        rows.into_iter().map(AuditRow::try_from).collect()
+    }
+
+    /// Lists the rows of an app or, if `app` is None, all rows: those before the row `before`, from a time on, latest first.
+    pub async fn audit_before(
+        self,
+        app: Option<AppId>,
+        before: Option<i64>,
+        since: Option<Timestamp>,
+        limit: i64,
+    ) -> Result<Vec<AuditRow>, Error> {
+        let (before, since) = (before.unwrap_or(i64::MAX), since.map(instant));
+        let rows = match app {
+            Some(app) => {
+                sqlx::query_as!(
+                    AuditRecord,
+                    "SELECT id, app_id, at, actor, actor_kind, action, subject, before, after, ip, request_id FROM audit
+                     WHERE app_id = $1 AND id < $2 AND ($3::timestamptz IS NULL OR at >= $3) ORDER BY id DESC LIMIT $4",
+                    app.0,
+                    before,
+                    since,
+                    limit
+                )
+                .fetch_all(&self.0.pool)
+                .await?
+            }
+            None => {
+                sqlx::query_as!(
+                    AuditRecord,
+                    "SELECT id, app_id, at, actor, actor_kind, action, subject, before, after, ip, request_id FROM audit
+                     WHERE id < $1 AND ($2::timestamptz IS NULL OR at >= $2) ORDER BY id DESC LIMIT $3",
+                    before,
+                    since,
                     limit
                 )
                 .fetch_all(&self.0.pool)
@@ -153,6 +220,7 @@ impl TryFrom<AuditRecord> for AuditRow {
 
     fn try_from(row: AuditRecord) -> Result<AuditRow, Error> {
         Ok(AuditRow {
+            id: row.id,
             app: row.app_id.map(AppId),
             at: row.at.into(),
             actor: row.actor,
@@ -161,6 +229,8 @@ impl TryFrom<AuditRecord> for AuditRow {
             subject: row.subject,
             before: row.before,
             after: row.after,
+            ip: row.ip,
+            request: row.request_id,
         })
     }
 }

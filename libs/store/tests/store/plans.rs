@@ -36,6 +36,7 @@ const SMALL: [&str; 31] = [
     "operator",
     "operator_code",
     "operator_grant",
+    "operator_identity",
     "operator_session",
     "provider",
     "redrive_run",

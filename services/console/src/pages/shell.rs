@@ -50,6 +50,8 @@ pub(crate) struct Visit {
     pub(crate) tab: String,
     /// True if a proxy signed the operator in, so that the console cannot sign them out.
     pub(crate) by_proxy: bool,
+    /// Path and query of the page.
+    pub(crate) here: String,
     /// Sentence about the change that led to the page.
     pub(crate) done: Option<&'static str>,
 }
@@ -65,18 +67,26 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "paused" => "The redrive is paused.",
         "running" => "The redrive goes on.",
         "stopped" => "The redrive is stopped.",
+        "granted" => "The role is changed. The operator signs in again.",
+        "revoked" => "The role is removed. The operator’s sessions have ended.",
+        "disabled" => "The operator is disabled. All sessions and links have ended.",
+        "enabled" => "The operator is enabled again.",
+        "password" => "Your password is changed. Your other sessions have ended.",
+        "ended" => "The session has ended.",
+        "ended-all" => "Your other sessions have ended.",
         _ => return None,
     })
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 6] = [
+const TABS: [(&str, &str, char); 7] = [
     ("Overview", "", 'o'),
     ("Sends", "sends", 's'),
     ("People", "people", 'p'),
     ("Waiting", "waiting", 'w'),
     ("Parked", "parked", 'k'),
     ("Refused", "refused", 'r'),
+    ("Audit", "audit", 'a'),
 ];
 
 /// A person in a list.
@@ -194,12 +204,19 @@ impl Visit {
         self.operator.caller.may(Permission::View, None).is_ok()
     }
 
+    /// Returns true if the operator may manage operators and read the whole audit log.
+    pub(crate) fn administers(&self) -> bool {
+        self.operator.caller.may(Permission::ManageOperators, None).is_ok()
+    }
+
     pub(crate) fn tabs(&self) -> Vec<Tab> {
         let tab = |&(name, segment, letter): &(&'static str, &str, char)| {
             let below = if segment.is_empty() { String::new() } else { format!("/{segment}") };
             Tab { name, path: self.path(&below), letter, current: self.tab == segment }
         };
-        TABS.iter().map(tab).collect()
+        let is_shown =
+            |(_, segment, _): &&(&str, &str, char)| *segment != "audit" || self.may(Permission::ReadAuditLog);
+        TABS.iter().filter(is_shown).map(tab).collect()
     }
 }
 

@@ -6,9 +6,9 @@ use actix_web::http::header::{HeaderValue, SET_COOKIE};
 use askama::Template;
 use operations::operators::{PASSWORD_LENGTH, SignInError};
 use secrecy::SecretString;
-use web::peer;
 
 use crate::answer::{Answer, Refusal, local, page, see_other};
+use crate::client::client;
 use crate::console::Console;
 use crate::query::Pairs;
 use crate::session;
@@ -20,6 +20,9 @@ struct SignInPage<'a> {
     version: &'a str,
     next: &'a str,
     email: &'a str,
+    /// True if an OpenID provider signs operators in.
+    has_provider: bool,
+    passwords: bool,
     problem: Option<String>,
 }
 
@@ -42,17 +45,24 @@ pub(crate) fn ask(console: &Console, query: &Pairs) -> Answer {
     show(console, StatusCode::OK, next, "", None)
 }
 
-fn show(console: &Console, status: StatusCode, next: &str, email: &str, problem: Option<String>) -> Answer {
+pub(crate) fn show(
+    console: &Console,
+    status: StatusCode,
+    next: &str,
+    email: &str,
+    problem: Option<String>,
+) -> Answer {
     let (base, version) = (console.base.as_str(), console.files.version.as_str());
-    page(status, &SignInPage { base, version, next, email, problem })
+    let (has_provider, passwords) = (console.oidc.is_some(), console.sign_ins.uses_passwords());
+    page(status, &SignInPage { base, version, next, email, has_provider, passwords, problem })
 }
 
 pub(crate) async fn sign_in(console: &Console, request: &HttpRequest, form: &Pairs) -> Answer {
     let email = form.text("email").unwrap_or_default();
     let password = SecretString::from(form.raw("password").unwrap_or_default());
     let next = form.text("next").unwrap_or_default();
-    let peer = peer::behind(&console.proxies, request.peer_addr(), request.headers());
-    match console.sign_ins.sign_in(email, password, peer).await {
+    let client = client(console, request);
+    match console.sign_ins.sign_in(email, password, &client).await {
         Ok(token) => Ok(signed_in(console, request, &token, next)),
         Err(error) => {
             let (status, problem) = described(error)?;
@@ -61,7 +71,12 @@ pub(crate) async fn sign_in(console: &Console, request: &HttpRequest, form: &Pai
     }
 }
 
-fn signed_in(console: &Console, request: &HttpRequest, token: &str, next: &str) -> actix_web::HttpResponse {
+pub(crate) fn signed_in(
+    console: &Console,
+    request: &HttpRequest,
+    token: &str,
+    next: &str,
+) -> actix_web::HttpResponse {
     let mut response = see_other(local(&console.base, next));
     if let Ok(cookie) = HeaderValue::from_str(&session::cookie(request.headers(), token)) {
         response.headers_mut().insert(SET_COOKIE, cookie);
@@ -70,12 +85,12 @@ fn signed_in(console: &Console, request: &HttpRequest, token: &str, next: &str) 
 }
 
 /// Returns status and text for an operator; anything else is a refusal.
-fn described(error: SignInError) -> Result<(StatusCode, String), Refusal> {
+pub(crate) fn described(error: SignInError) -> Result<(StatusCode, String), Refusal> {
     let status = match error {
-        SignInError::Wrong | SignInError::SpentCode | SignInError::NotRecent => StatusCode::FORBIDDEN,
         SignInError::TooMany => StatusCode::TOO_MANY_REQUESTS,
         SignInError::Invalid(_) => StatusCode::BAD_REQUEST,
         SignInError::Failed(error) => return Err(error.into()),
+        _ => StatusCode::FORBIDDEN,
     };
     Ok((status, error.to_string()))
 }
@@ -102,7 +117,7 @@ async fn show_welcome(
             code,
             owner: purpose.email.as_deref(),
             email: pairs.text("email").unwrap_or_default(),
-            asks_password: !purpose.signs_in,
+            asks_password: !purpose.signs_in && console.sign_ins.uses_passwords(),
             least: PASSWORD_LENGTH.0,
             problem,
         },
@@ -112,8 +127,8 @@ async fn show_welcome(
 pub(crate) async fn redeem(console: &Console, request: &HttpRequest, form: &Pairs) -> Answer {
     let code = form.text("code").unwrap_or_default();
     let password = form.raw("password").filter(|password| !password.is_empty()).map(SecretString::from);
-    let peer = peer::behind(&console.proxies, request.peer_addr(), request.headers());
-    match console.sign_ins.redeem(code, form.text("email"), password.as_ref(), peer).await {
+    let client = client(console, request);
+    match console.sign_ins.redeem(code, form.text("email"), password.as_ref(), &client).await {
         Ok(token) => Ok(signed_in(console, request, &token, "")),
         Err(error) => {
             let (status, problem) = described(error)?;

@@ -8,11 +8,13 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 7] = [
+const LEAST: [(&str, &str, Role); 9] = [
     ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
     ("GET POST", "/erase", Role::Support),
+    ("GET POST", "/reveal", Role::Support),
+    ("GET", "/audit", Role::Admin),
     ("GET POST", "/redrive", Role::Operator),
     ("GET", "/redrive.csv", Role::Operator),
     ("POST", "/runs/{number}", Role::Operator),
@@ -27,11 +29,14 @@ fn least(method: &str, route: &str) -> Role {
 fn path(route: &str, app: &str) -> String {
     let id = if route.contains("sends") { SEND } else { "ada" };
     let path = route.replace("{app}", app).replace("{id}", id).replace("{number}", "7");
+    let path = path.replace("{email}", "bob@example.com");
     match path.rsplit('/').next() {
         Some("find") => path + "?q=ada",
         Some("explain") => path + "?person=ada",
         Some("release") => path + "?channel=email&reason=breaker_open&provider=main&code=421",
         Some("lift") => format!("{path}?channel=email&delivery={DEAD}"),
+        Some("reveal") => path + "?place=0",
+        Some("revoke") => path + "?scope=all",
         _ => path,
     }
 }
@@ -46,7 +51,8 @@ pub(crate) async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
     for app in [shop, bank] {
         let statements = [
             format!(
-                "INSERT INTO app_user (app_id, number, identifier) OVERRIDING SYSTEM VALUE VALUES ({app}, 7, 'ada')"
+                "INSERT INTO app_user (app_id, number, identifier, profile) OVERRIDING SYSTEM VALUE
+                 VALUES ({app}, 7, 'ada', '{{\"email\": \"ada@example.com\"}}')"
             ),
             format!(
                 "INSERT INTO request (app_id, send_id, accepted_at, lane, title, recipients)
@@ -165,7 +171,7 @@ async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_valid_session_every_page_asks_to_sign_in() {
     let (console, shop, _) = filled().await;
-    let open = ["/sign-in", "/welcome", "/healthz", "/sign-out"];
+    let open = ["/sign-in", "/sign-in/oidc", "/sign-in/oidc/callback", "/welcome", "/healthz", "/sign-out"];
     let (expired, idle, disabled) = (
         console.operator(Role::Admin, None).await,
         console.operator(Role::Viewer, None).await,
@@ -195,7 +201,7 @@ async fn without_a_valid_session_every_page_asks_to_sign_in() {
         }
     }
     println!("{checked} pages asked to sign in");
-    assert_eq!(checked, (ROUTES.len() - 6) * 5);
+    assert_eq!(checked, (ROUTES.len() - 8) * 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -26,13 +26,13 @@ impl TestConsole {
         sqlx::query(statement).bind(email).bind(hash).execute(&self.installation.pool).await.unwrap();
     }
 
-    async fn audited(&self, action: &'static str) -> Vec<String> {
+    pub(crate) async fn audited(&self, action: &'static str) -> Vec<String> {
         let statement = "SELECT actor FROM audit WHERE action = $1 ORDER BY id";
         sqlx::query_scalar(statement).bind(action).fetch_all(&self.installation.pool).await.unwrap()
     }
 }
 
-fn location(answer: &Response) -> &str {
+pub(crate) fn location(answer: &Response) -> &str {
     answer.headers()[LOCATION].to_str().unwrap()
 }
 
@@ -227,6 +227,44 @@ async fn a_person_is_erased_after_typing_the_identifier_and_the_password() {
     assert_eq!(console.installation.count("SELECT count(*) FROM app_user").await, 0);
     assert_eq!(console.change(path, &support, &right).await.status(), StatusCode::NOT_FOUND);
     assert_eq!(console.audited("user.erase").await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_target_is_shown_in_full_with_a_reason_that_the_audit_log_keeps() {
+    let console = shop().await;
+    let (viewer, support) =
+        (console.operator(Role::Viewer, None).await, console.operator(Role::Support, None).await);
+    let person = console.page("/apps/shop/people/ada", &support).await;
+    assert!(person.contains("/people/ada/reveal?place=0\""), "{person}");
+    let person = console.page("/apps/shop/people/ada", &viewer).await;
+    assert!(!person.contains("/reveal"), "{person}");
+    let path = "/apps/shop/people/ada/reveal";
+    let page = console.page(&format!("{path}?place=0"), &support).await;
+    assert!(
+        page.contains("Show A***@example.com in full?") || page.contains("Show a***@example.com in full?"),
+        "{page}"
+    );
+    let masked = page.split("name=\"masked\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let fields = |reason: &'static str| {
+        vec![("channel", "email"), ("place", "0"), ("masked", masked.as_str()), ("reason", reason)]
+    };
+    let without = console.change(path, &support, &fields(" ")).await;
+    assert_eq!(without.status(), StatusCode::BAD_REQUEST);
+    let text = without.text().await.unwrap();
+    assert!(text.contains("reason must have") && !text.contains("Ada@Example.com"), "{text}");
+    let mut stale = fields("ticket 7");
+    stale[2].1 = "b***@example.com";
+    assert_eq!(console.change(path, &support, &stale).await.status(), StatusCode::CONFLICT);
+    assert!(console.audited("target.reveal").await.is_empty());
+    let answer = console.change(path, &support, &fields("ticket 7")).await;
+    assert_eq!(answer.status(), StatusCode::OK);
+    let text = answer.text().await.unwrap();
+    assert!(text.to_lowercase().contains("ada@example.com") && text.contains("ticket 7"), "{text}");
+    let kept = "SELECT count(*) FROM audit WHERE action = 'target.reveal' AND subject = 'user 7'
+         AND after = '{\"channel\": \"email\", \"reason\": \"ticket 7\"}' AND ip = '127.0.0.1' AND request_id IS NOT NULL";
+    assert_eq!(console.installation.count(kept).await, 1);
+    let missing = console.get(&format!("{path}?place=1"), &support).await;
+    assert_eq!(missing.status(), StatusCode::NOT_FOUND);
 }
 
 #[tokio::test(flavor = "multi_thread")]

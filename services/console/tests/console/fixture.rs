@@ -9,6 +9,7 @@ use reqwest::header::{COOKIE, HOST};
 use reqwest::redirect::Policy;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use service_kit::Config;
+use store::control::operator::session::NewSession;
 use testkit::Installation;
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -71,8 +72,19 @@ impl TestConsole {
         let token = format!("{role}-{scope}");
         let email = format!("{token}@example.com");
         let operator = control.create_operator(&email, (app, role), &Actor::System).await.unwrap().unwrap();
-        control.open_operator_session(operator, &sha256(token.as_bytes()), DAY).await.unwrap();
+        self.session(operator, &token).await;
         token
+    }
+
+    /// Opens a session with a token for an operator.
+    pub(crate) async fn session(&self, operator: i64, token: &str) {
+        let digest = sha256(token.as_bytes());
+        let (method, network, browser) = ("password", "192.0.2.x", "Firefox on Linux");
+        let authenticated_at = None;
+        let session =
+            NewSession { digest: &digest, lifetime: DAY, method, authenticated_at, network, browser };
+        let control = self.installation.context.store.control();
+        control.open_operator_session(operator, &session).await.unwrap();
     }
 
     pub(crate) async fn form(&self, path: &str, fields: &[(&str, &str)]) -> Response {

@@ -8,6 +8,7 @@ const PERSON: &str = "\"><script>alert(2)</script>/..%2F";
 const TITLE: &str = "<img src=x onerror=alert(3)>";
 const ANSWER: &str = "550 <b onmouseover=alert(4)>no such user</b> {{ 7*7 }}";
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
+const OPERATOR: &str = "<script>alert(5)</script>/?#@x";
 const DELIVERY: &str = "0197b5a2-0000-7000-8000-000000000002";
 
 async fn hostile(base_path: &str) -> (TestConsole, String) {
@@ -40,6 +41,14 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
         }
         query.execute(&console.installation.pool).await.unwrap();
     }
+    let beside = [
+        "INSERT INTO operator (email) VALUES ($1)",
+        "INSERT INTO operator_grant (operator_id, role) SELECT id, 'viewer' FROM operator WHERE email = $1",
+        "INSERT INTO audit (actor, action, subject, after) VALUES ('cli:' || $1, 'app.set', $1, jsonb_build_object($1, $1))",
+    ];
+    for statement in beside {
+        sqlx::query(statement).bind(OPERATOR).execute(&console.installation.pool).await.unwrap();
+    }
     let admin = console.operator(Role::Admin, None).await;
     (console, admin)
 }
@@ -65,10 +74,15 @@ fn pages(send: &str) -> Vec<String> {
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
         "/refused".to_owned(),
+        format!("/people/{person}/reveal?place=0"),
+        "/audit".to_owned(),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
     let pages = below.into_iter().map(|below| format!("{app}{below}"));
-    pages.chain(["/apps".to_owned()]).collect()
+    let beside = ["/apps", "/operators", "/operators/new", "/account", "/audit"].map(str::to_owned);
+    let operator = format!("/operators/{}", encoded(OPERATOR));
+    let steps = ["", "/grant", "/grant?scope=all", "/revoke?scope=all", "/disable", "/enable", "/link"];
+    pages.chain(beside).chain(steps.map(|step| format!("{operator}{step}"))).collect()
 }
 
 async fn send(console: &TestConsole) -> String {

@@ -4,9 +4,12 @@
 mod access;
 mod admin;
 mod budgets;
+mod account;
+mod audit;
 mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod operators;
 mod redrives;
 mod sign_in;

@@ -1,5 +1,6 @@
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
+use service_kit::config::Oidc;
 
 use crate::fixture::{TestConsole, token_of};
 
@@ -103,4 +104,65 @@ async fn a_wrong_password_and_an_unknown_account_get_the_same_answer_until_the_t
         last = console.form("/sign-in", &[("email", &email), ("password", &"x".repeat(200))]).await.status();
     }
     assert_eq!(last, StatusCode::TOO_MANY_REQUESTS, "an address has 20 tries a minute");
+}
+
+fn provider() -> Oidc {
+    Oidc {
+        issuer: "http://127.0.0.1:1".to_owned(),
+        client_id: "tidings".to_owned(),
+        client_secret_file: None,
+        scopes: vec!["openid".to_owned()],
+        role_claim: None,
+        role_map: Vec::new(),
+        allowed_domains: Vec::new(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_passwords_links_sign_in_and_the_form_is_refused() {
+    let console = TestConsole::start(|config| {
+        config.console.passwords = false;
+        config.console.oidc = Some(provider());
+    })
+    .await;
+    let page = console.page("/sign-in?next=/apps", "").await;
+    assert!(page.contains("/sign-in/oidc?next=%2Fapps") && !page.contains("type=\"password\""), "{page}");
+    let code = first_code(&console).await;
+    let page = console.page(&format!("/welcome?code={code}"), "").await;
+    assert!(!page.contains("type=\"password\""), "{page}");
+    let created = console.form("/welcome", &[("code", &code), ("email", "ada@example.com")]).await;
+    let token = token_of(&created);
+    assert!(console.page("/account", &token).await.contains("by link"));
+    let page = console.page("/account", &token).await;
+    assert!(!page.contains("New password"), "{page}");
+    let refused = console.form("/sign-in", &[("email", "ada@example.com"), ("password", PASSWORD)]).await;
+    assert_eq!(refused.status(), StatusCode::FORBIDDEN);
+    assert!(refused.text().await.unwrap().contains("is turned off here"));
+    let changed = console.change("/account/password", &token, &[("new", PASSWORD)]).await;
+    assert_eq!(changed.status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_sign_in_by_a_provider_fails_with_its_cause_and_begins_in_this_browser_only() {
+    let console = TestConsole::start(|config| config.console.oidc = Some(provider())).await;
+    let page = console.page("/sign-in", "").await;
+    assert!(page.contains("Sign in with your identity provider") && page.contains("type=\"password\""));
+    for (path, cookie, status, cause) in [
+        ("/sign-in/oidc", "", StatusCode::BAD_GATEWAY, "cannot be reached"),
+        ("/sign-in/oidc/callback?code=x&state=y", "", StatusCode::BAD_REQUEST, "began in another browser"),
+        (
+            "/sign-in/oidc/callback?code=x&state=y",
+            "tidings-console-oidc=0123456789012345678901234567890123456789012.0.x",
+            StatusCode::BAD_REQUEST,
+            "began in another browser",
+        ),
+    ] {
+        let answer = console.call(Method::GET, path).header("cookie", cookie).send().await.unwrap();
+        assert_eq!(answer.status(), status, "{path}");
+        let text = answer.text().await.unwrap();
+        assert!(text.contains(cause) && text.contains("Sign in to the console"), "{path}: {text}");
+    }
+    let without = TestConsole::start(|_| {}).await;
+    assert_eq!(without.get("/sign-in/oidc", "").await.status(), StatusCode::NOT_FOUND);
+    assert!(!without.page("/sign-in", "").await.contains("identity provider"));
 }

@@ -1,7 +1,6 @@
 //! Refused calls of apps. They are collected in memory and stored once a second, so that no call waits for a write.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -9,7 +8,6 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use actix_web::{HttpMessage, HttpRequest, ResponseError};
 use domain::Timestamp;
-use fairness::peer::Peer;
 use fairness::principal::{Principal, Proof};
 use fairness::quota::{Lease, Parts, Quota};
 use operations::Operations;
@@ -81,7 +79,7 @@ impl RefusedCalls {
             code: failure.code().to_owned(),
             fields: fields(failure),
             api_key: app.api_key().chars().take(KEY_START).collect(),
-            client: network(peer),
+            client: peer.network(),
             proven: matches!(principal.proof(), Proof::Secret | Proof::Token),
         };
         self.add(call, &principal, at);
@@ -146,23 +144,10 @@ fn fields(failure: &Failure) -> Vec<String> {
     fields
 }
 
-/// Returns the network of a client, without the part that may identify a person.
-fn network(peer: Peer) -> String {
-    match peer.address() {
-        IpAddr::V4(address) => {
-            let [one, two, three, _] = address.octets();
-            format!("{one}.{two}.{three}.x")
-        }
-        IpAddr::V6(address) => {
-            let [one, two, three, ..] = address.segments();
-            format!("{one:x}:{two:x}:{three:x}::/48")
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use domain::{AppId, Problem};
+    use fairness::peer::Peer;
 
     use super::*;
 
@@ -213,8 +198,8 @@ mod tests {
 
     #[test]
     fn clients_are_masked_and_invented_names_are_left_out() {
-        assert_eq!(network(peer("192.0.2.77")), "192.0.2.x");
-        assert_eq!(network(peer("2001:db8:2:3:4::5")), "2001:db8:2::/48");
+        assert_eq!(peer("192.0.2.77").network(), "192.0.2.x");
+        assert_eq!(peer("2001:db8:2:3:4::5").network(), "2001:db8:2::/48");
         let problems = ["recipients[0].email", "ada@example.com", "", "recipients[0].email"];
         let problems = problems.map(|field| Problem::new(field, "invalid", "invalid")).to_vec();
         assert_eq!(fields(&Failure::Invalid(problems)), ["recipients[0].email", "…"]);

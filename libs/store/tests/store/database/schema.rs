@@ -49,7 +49,7 @@ async fn the_database_accepts_exactly_the_statuses_of_the_domain() {
 }
 
 /// Unique keys without the app: names and operators of the whole installation, streams, and rows whose id is unique by itself.
-const WITHOUT_APP: [&str; 23] = [
+const WITHOUT_APP: [&str; 25] = [
     "admin_token (digest)",
     "admin_token (id)",
     "admin_token (name)",
@@ -68,7 +68,9 @@ const WITHOUT_APP: [&str; 23] = [
     "operator (id)",
     "operator_code (digest)",
     "operator_grant (id)",
-    "operator_grant (operator_id, COALESCE(app_id, (0)::bigint))",
+    "operator_grant (operator_id, COALESCE(app_id, (0)::bigint), by_claim)",
+    "operator_identity (issuer, subject)",
+    "operator_identity (operator_id, issuer)",
     "operator_session (digest)",
     "parked (id)",
     "stream_identity (name)",

@@ -1,0 +1,120 @@
+//! Signing in by an OpenID provider: which operator an identity is, and which roles its groups give.
+
+use domain::{Role, Timestamp};
+use operations::operators::provider::{ProviderPerson, ProviderPolicy};
+use operations::operators::roles::{self, SeenRole};
+use operations::operators::{self, Client, SignInError, SignIns, SignedIn};
+use operations::{Caller, Conflict, OperationError};
+use service_kit::config::RoleRule;
+
+use crate::{World, world};
+
+fn person(subject: &str, email: &str, groups: &[&str]) -> ProviderPerson {
+    ProviderPerson {
+        issuer: "https://id.example.com".to_owned(),
+        subject: subject.to_owned(),
+        email: email.to_owned(),
+        is_email_verified: true,
+        authenticated_at: Some(Timestamp::from_millis(1_800_000_000_000)),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+    }
+}
+
+fn policy() -> ProviderPolicy {
+    let rule = |group: &str, role, app: Option<&str>| RoleRule {
+        group: group.to_owned(),
+        role,
+        app: app.map(str::to_owned),
+    };
+    let rules = vec![
+        rule("staff", Role::Viewer, None),
+        rule("ops", Role::Admin, None),
+        rule("shop", Role::Support, Some("shop")),
+        rule("shop", Role::Editor, Some("none")),
+    ];
+    ProviderPolicy { allowed_domains: Vec::new(), rules }
+}
+
+fn client() -> Client {
+    let address = std::net::Ipv4Addr::LOCALHOST.into();
+    Client { address: fairness::peer::Peer::of(address), browser: "Firefox on Linux".to_owned() }
+}
+
+async fn signed_in(
+    world: &World,
+    person: &ProviderPerson,
+    policy: &ProviderPolicy,
+) -> Result<(String, SignedIn), SignInError> {
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    let token = sign_ins.sign_person_in(person, policy, &client()).await?;
+    let operator = sign_ins.of_session(&token).await.unwrap().unwrap();
+    Ok((token, operator))
+}
+
+fn roles(operator: &SignedIn) -> Vec<(Role, bool)> {
+    operator.grants.iter().map(|grant| (grant.role, grant.app.is_some())).collect()
+}
+
+#[tokio::test]
+async fn groups_give_the_highest_role_at_each_sign_in_beside_those_by_hand() {
+    let world = world().await;
+    let groups = ["ops", "staff", "shop"];
+    let (first, ada) = signed_in(&world, &person("1", "Ada@Example.com", &groups), &policy()).await.unwrap();
+    assert_eq!((ada.email.as_str(), ada.by_provider), ("ada@example.com", true));
+    assert_eq!(roles(&ada), [(Role::Admin, false), (Role::Support, true)]);
+    let by_hand = (Some(world.shop), Role::Editor);
+    let granted =
+        roles::grant(&world.operations, &ada.caller, "ada@example.com", by_hand, SeenRole::Any).await;
+    granted.unwrap();
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    assert!(sign_ins.of_session(&first).await.unwrap().is_none(), "a new role ends sessions");
+    let (second, _) = signed_in(&world, &person("1", "ada@example.com", &groups), &policy()).await.unwrap();
+    // The address may change at the provider; the identity stays.
+    let (_, ada) = signed_in(&world, &person("1", "a.l@example.com", &["staff"]), &policy()).await.unwrap();
+    assert_eq!(ada.email, "ada@example.com");
+    assert_eq!(roles(&ada), [(Role::Editor, true), (Role::Viewer, false)]);
+    assert!(sign_ins.of_session(&second).await.unwrap().is_none(), "other roles end other sessions");
+    let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &[]), &policy()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true)]);
+    let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &["ops"]), &ProviderPolicy::default())
+        .await
+        .unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true)], "without rules, claims change nothing");
+}
+
+#[tokio::test]
+async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one_does() {
+    let world = world().await;
+    let admin = Caller::of_command("ada".to_owned());
+    let operations = &world.operations;
+    operators::create(operations, &admin, "bob@example.com", None, Role::Support).await.unwrap();
+    let none = ProviderPolicy::default();
+    let (_, bob) = signed_in(&world, &person("7", "bob@example.com", &[]), &none).await.unwrap();
+    assert_eq!(roles(&bob), [(Role::Support, false)]);
+    let other = signed_in(&world, &person("8", "bob@example.com", &[]), &none).await;
+    assert!(matches!(other, Err(SignInError::OtherIdentity)));
+    for groups in [&[][..], &["unknown"]] {
+        let stranger = signed_in(&world, &person("9", "eve@example.com", groups), &policy()).await;
+        assert!(matches!(stranger, Err(SignInError::NotAnOperator)), "{groups:?}");
+    }
+    let unverified = ProviderPerson { is_email_verified: false, ..person("7", "bob@example.com", &["ops"]) };
+    let refused = signed_in(&world, &unverified, &policy()).await;
+    assert!(matches!(refused, Err(SignInError::UnverifiedEmail)));
+    let own = ProviderPolicy { allowed_domains: vec!["example.org".to_owned()], ..policy() };
+    let refused = signed_in(&world, &person("7", "bob@example.com", &["ops"]), &own).await;
+    assert!(matches!(refused, Err(SignInError::ForeignDomain)));
+    operators::disable(operations, &admin, "bob@example.com", true).await.unwrap();
+    for subject in ["7", "8"] {
+        let refused = signed_in(&world, &person(subject, "bob@example.com", &["ops"]), &policy()).await;
+        assert!(matches!(refused, Err(SignInError::NotAnOperator)), "{subject}");
+    }
+}
+
+#[tokio::test]
+async fn the_last_administrator_by_claim_is_not_disabled() {
+    let world = world().await;
+    let admin = Caller::of_command("ada".to_owned());
+    signed_in(&world, &person("1", "ada@example.com", &["ops"]), &policy()).await.unwrap();
+    let refused = operators::disable(&world.operations, &admin, "ada@example.com", true).await;
+    assert!(matches!(refused, Err(OperationError::Conflict(Conflict::LastAdministrator))));
+}
