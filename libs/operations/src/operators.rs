@@ -2,7 +2,7 @@
 
 pub mod account;
 pub mod provider;
-mod rate;
+pub(crate) mod rate;
 pub mod roles;
 
 use std::sync::Arc;

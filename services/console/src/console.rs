@@ -9,6 +9,7 @@ use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
 use operations::providers::KnownKind;
+use operations::templates::TestSends;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
@@ -25,7 +26,7 @@ use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
-    people, provider_sign_in, redrive, refused, release, reveal, sends, sign_in, waiting,
+    people, provider_sign_in, redrive, refused, release, reveal, sends, sign_in, templates, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -39,6 +40,8 @@ pub(crate) const HEADERS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("referrer-policy"), "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
+/// Header with which the script of the console asks for one part of a page.
+const PART: HeaderName = HeaderName::from_static("x-part");
 const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
      console.public_url to the address in your browser.";
 
@@ -50,6 +53,7 @@ pub(crate) struct Console {
     pub(crate) sign_ins: SignIns,
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
+    pub(crate) test_sends: TestSends,
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -85,6 +89,7 @@ impl Console {
             url,
             kinds,
             files,
+            test_sends: TestSends::start(context),
             partitions: context.partitions,
             base: settings.base_path.clone(),
             oidc,
@@ -120,6 +125,16 @@ impl Console {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
+    /// Returns true if an operator sends the texts of a template.
+    pub(crate) async fn has_texts(&self, request: &HttpRequest) -> bool {
+        let path = segments(request.uri().path(), &self.base).unwrap_or_default();
+        let is_template = matches!(
+            path.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+            ["apps", _, "templates", ..]
+        );
+        is_template && request.method() == Method::POST && session::operator(self, request).await.is_ok()
+    }
+
     pub(crate) async fn answer(&self, request: &HttpRequest, body: &[u8]) -> HttpResponse {
         let answer = match session::check_site(request, self.public_origin.as_deref()) {
             Ok(()) => Box::pin(self.route(request, body)).await,
@@ -130,7 +145,10 @@ impl Console {
             Err(refusal) => self.refuse(request, refusal),
         };
         for (name, value) in HEADERS {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            // The content of an email has a stricter policy of its own.
+            if !response.headers().contains_key(&name) {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
         }
         // The length of a compressed page could tell another site that opens chosen addresses what the page contains (BREACH).
         let is_of_other_site =
@@ -186,6 +204,7 @@ impl Console {
                     ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
                     ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
                     ["parked", "runs", id] => redrive::run(self, visit, id).await,
+                    ["templates" | "new-template", ..] => templates::open(self, visit, rest, &query).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
@@ -253,11 +272,16 @@ impl Console {
             operator,
             apps,
             app,
-            // Suppressions are reached from people.
-            tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
+            tab: match tab {
+                "suppressions" => "people",
+                "new-template" => "templates",
+                tab => tab,
+            }
+            .to_owned(),
             by_proxy,
             here: request.uri().path_and_query().map_or_else(String::new, ToString::to_string),
             done: query.text("done").and_then(done),
+            part: request.headers().get(PART).and_then(|part| part.to_str().ok()).map(str::to_owned),
         })
     }
 

@@ -21,4 +21,5 @@ pub(crate) mod reveal;
 pub(crate) mod sends;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
+pub(crate) mod templates;
 pub(crate) mod waiting;

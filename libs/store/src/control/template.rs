@@ -80,6 +80,19 @@ impl Control<'_> {
         Ok(Some(put))
     }
 
+    /// Writes the row of the audit log for test sends, which have no row of their own in the database before they are planned.
+    pub async fn note_test_send(
+        self,
+        app: AppId,
+        identifier: &str,
+        sent: Value,
+        actor: &Actor,
+    ) -> Result<(), Error> {
+        let mut connection = self.0.pool.acquire().await?;
+        let entry = AuditEntry::new(app, actor, Action::TemplateTestSend, identifier);
+        entry.changed(None, Some(sent)).write(&mut connection).await
+    }
+
     pub async fn list_templates(self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
         let rows = sqlx::query_as!(
             TemplateSummary,

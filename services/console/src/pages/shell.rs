@@ -54,6 +54,8 @@ pub(crate) struct Visit {
     pub(crate) here: String,
     /// Sentence about the change that led to the page.
     pub(crate) done: Option<&'static str>,
+    /// Id of the only part of the page that the script wants.
+    pub(crate) part: Option<String>,
 }
 
 /// Returns the sentence about a change that led to a page, by its name in the query.
@@ -74,6 +76,7 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "password" => "Your password is changed. Your other sessions have ended.",
         "ended" => "The session has ended.",
         "ended-all" => "Your other sessions have ended.",
+        "published" => "The version is published. Sends use it from now on.",
         _ => return None,
     })
 }
@@ -85,6 +88,7 @@ const TABS: [(&str, &str, char); 7] = [
     ("People", "people", 'p'),
     ("Waiting", "waiting", 'w'),
     ("Parked", "parked", 'k'),
+    ("Templates", "templates", 't'),
     ("Refused", "refused", 'r'),
     ("Audit", "audit", 'a'),
 ];
@@ -135,6 +139,10 @@ impl Visit {
 
     pub(crate) fn person_path(&self, identifier: &str) -> String {
         self.path(&format!("/people/{}", encoded(identifier)))
+    }
+
+    pub(crate) fn template_path(&self, identifier: &str) -> String {
+        self.path(&format!("/templates/{}", encoded(identifier)))
     }
 
     /// Returns the path of the page that explains a send for one of its recipients.

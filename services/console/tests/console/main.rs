@@ -13,3 +13,4 @@ mod hostile;
 mod operators;
 mod redrives;
 mod sign_in;
+mod templates;
