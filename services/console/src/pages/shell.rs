@@ -82,7 +82,7 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 7] = [
+const TABS: [(&str, &str, char); 8] = [
     ("Overview", "", 'o'),
     ("Sends", "sends", 's'),
     ("People", "people", 'p'),
