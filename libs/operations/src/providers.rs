@@ -3,6 +3,7 @@
 mod document;
 mod kind;
 mod secret_members;
+mod test_call;
 
 use credentials::secrets::{SecretsError, provider_context};
 use domain::{Action, AppId};
@@ -15,6 +16,7 @@ use crate::{Caller, Object, OperationError, Operations, Permission};
 pub use document::Draft;
 use document::ProviderDocument;
 pub use kind::KnownKind;
+pub use test_call::{FailedTest, ProviderTest, ProviderTests, TEST_LIMIT};
 
 /// Maximum number of ids of unmatched receipts of a [`ProviderDetails`].
 const MOST_UNMATCHED: u32 = 5;
@@ -202,19 +204,4 @@ pub async fn find(
     let deliveries = operations.store.deliveries();
     let unmatched_receipts = deliveries.unmatched_receipts(app, identifier, MOST_UNMATCHED).await?;
     Ok(ProviderDetails { provider, unmatched_receipts })
-}
-
-/// Reads a provider with its encrypted secrets, for a test call.
-///
-/// # Errors
-/// Returns [`Object::Provider`] if the app has no such provider.
-pub async fn stored(
-    operations: &Operations,
-    caller: &Caller,
-    app: AppId,
-    identifier: &str,
-) -> Result<StoredProvider, OperationError> {
-    caller.may(Permission::ManageProviders, app)?;
-    let stored = operations.store.control().provider(app, identifier).await?;
-    stored.ok_or(OperationError::NotFound(Object::Provider))
 }
