@@ -152,6 +152,8 @@ pub enum Conflict {
     RedriveEnded,
     /// The redrive is in this state already.
     RedriveUnchanged,
+    /// The object has another version than the one that the caller saw.
+    Changed,
 }
 
 impl Conflict {
@@ -172,6 +174,7 @@ impl Conflict {
             Conflict::RedriveOverlaps => "redrive_overlaps",
             Conflict::RedriveEnded => "redrive_ended",
             Conflict::RedriveUnchanged => "redrive_unchanged",
+            Conflict::Changed => "changed",
         }
     }
 }
@@ -191,6 +194,7 @@ impl fmt::Display for Conflict {
             Conflict::RedriveOverlaps => "another redrive that is not finished may select the same messages",
             Conflict::RedriveEnded => "the redrive has ended",
             Conflict::RedriveUnchanged => "the redrive is in this state already",
+            Conflict::Changed => "it was changed or removed since the page was opened; open it again",
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

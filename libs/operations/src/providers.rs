@@ -1,20 +1,25 @@
 //! Providers of an app: what a document may contain, and how its secrets are kept.
 
+mod change;
 mod document;
+pub mod form;
+mod history;
 mod kind;
 mod secret_members;
 mod test_call;
 
 use credentials::secrets::{SecretsError, provider_context};
-use domain::{Action, AppId};
+use domain::{Action, Actor, AppId};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use store::control::provider::{NewProvider, ProviderSummary, SecretChange, StoredProvider};
+use store::control::provider::{NewProvider, ProviderEdit, ProviderSummary, SecretChange, StoredProvider};
 
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
+pub use change::{Expected, LONGEST_REASON, move_before, remove_version, set_version, switch};
 pub use document::Draft;
 use document::ProviderDocument;
+pub use history::{AnswerGroup, Change, answers, history};
 pub use kind::KnownKind;
 pub use test_call::{FailedTest, ProviderTest, ProviderTests, TEST_LIMIT};
 
@@ -56,8 +61,16 @@ pub async fn set(
     app: AppId,
     draft: &Draft,
 ) -> Result<SetProvider, OperationError> {
-    let actor = caller.authorize(Action::ProviderSet, app)?;
-    let (edit, stored) = operations.store.control().edit_provider(app, draft.identifier()).await?;
+    set_version(operations, caller, app, draft, Expected::Any).await
+}
+
+async fn put(
+    operations: &Operations,
+    app: AppId,
+    draft: &Draft,
+    (edit, stored): (ProviderEdit, Option<StoredProvider>),
+    actor: &Actor,
+) -> Result<SetProvider, OperationError> {
     let kept = kept_secrets(operations, app, draft, stored.as_ref())?;
     let document = draft.complete(&kept).map_err(OperationError::Invalid)?;
     let is_unchanged = document.given.is_empty() && document.secrets == kept;
@@ -116,6 +129,25 @@ pub async fn keeps_secrets(
     Ok(!kept_secrets(operations, app, draft, stored.as_ref())?.is_empty())
 }
 
+/// Returns the names of the secrets that a provider has. Their values stay secret.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn secret_names(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    kind: &KnownKind,
+    identifier: &str,
+) -> Result<Vec<&'static str>, OperationError> {
+    caller.may(Permission::ManageProviders, app)?;
+    let stored = operations.store.control().provider(app, identifier).await?;
+    let stored = stored.ok_or(OperationError::NotFound(Object::Provider))?;
+    let secrets = opened_secrets(operations, app, &stored)?;
+    let names = kind.secrets.iter().copied();
+    Ok(names.filter(|name| secret_members::find(&secrets, name).is_some()).collect())
+}
+
 fn set_provider(document: ProviderDocument, version: i64, stored: Option<StoredProvider>) -> SetProvider {
     let ProviderDocument { given, kept, .. } = document;
     SetProvider { version, replaced: stored.map(|stored| stored.row.version), given, kept }
@@ -131,12 +163,17 @@ fn kept_secrets(
 ) -> Result<Map<String, Value>, OperationError> {
     let same =
         stored.filter(|stored| draft.leaves_secrets_out() && draft.is_of(stored.channel, &stored.row.kind));
-    let Some((row, sealed)) = same.and_then(|stored| Some((&stored.row, stored.row.sealed.as_deref()?)))
-    else {
-        return Ok(Map::new());
-    };
+    same.map_or_else(|| Ok(Map::new()), |stored| opened_secrets(operations, app, stored))
+}
+
+fn opened_secrets(
+    operations: &Operations,
+    app: AppId,
+    stored: &StoredProvider,
+) -> Result<Map<String, Value>, OperationError> {
+    let Some(sealed) = stored.row.sealed.as_deref() else { return Ok(Map::new()) };
     let master_key = operations.unchecked_master_key()?;
-    let opened = master_key.open(&provider_context(app, &row.identifier), sealed);
+    let opened = master_key.open(&provider_context(app, &stored.row.identifier), sealed);
     let opened = opened.map_err(|error: SecretsError| closed(error))?;
     serde_json::from_slice(opened.expose_secret()).map_err(closed)
 }

@@ -8,7 +8,7 @@ use web::peer;
 use crate::answer::{Answer, Refusal};
 use crate::console::Console;
 use crate::pages::shell::Visit;
-use crate::pages::{cancel, erase, lift, redrive, release};
+use crate::pages::{cancel, erase, lift, provider_change, provider_form, providers, redrive, release};
 use crate::query::Pairs;
 use crate::session;
 
@@ -36,6 +36,12 @@ pub(crate) async fn change(
         ["suppressions", "lift"] => lift::lift(change).await,
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
         ["waiting", "release"] => release::release(change).await,
+        ["providers", "new"] => provider_form::create(change).await,
+        ["provider", id, "edit"] => provider_form::update(change, id).await,
+        ["provider", id, "test"] => providers::test(change, id).await,
+        ["provider", id, "switch"] => provider_change::switch(change, id).await,
+        ["provider", id, "move"] => providers::reorder(change, id).await,
+        ["provider", id, "remove"] => provider_change::remove(change, id).await,
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
         _ => Err(Refusal::NotFound("There is no form at this address.")),

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
+use operations::providers::{KnownKind, ProviderTests};
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
@@ -16,8 +17,8 @@ use crate::changes::change;
 use crate::files::Files;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
-    cancel, erase, explain, find, installation, lift, overview, parked, people, redrive, refused, release,
-    sends, sign_in, waiting,
+    cancel, erase, explain, find, installation, lift, overview, parked, people, provider_change,
+    provider_form, providers, redrive, refused, release, sends, sign_in, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -40,6 +41,9 @@ pub(crate) struct Console {
     pub(crate) sign_ins: SignIns,
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
+    pub(crate) provider_tests: ProviderTests,
+    /// Kinds of providers that this release knows.
+    pub(crate) kinds: &'static [KnownKind],
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -52,13 +56,15 @@ pub(crate) struct Console {
 }
 
 impl Console {
-    pub(crate) fn new(context: &Context) -> anyhow::Result<Console> {
+    pub(crate) fn new(context: &Context, kinds: &'static [KnownKind]) -> anyhow::Result<Console> {
         let master_key = MasterKeySource::Loaded(context.master_key.clone());
         let allow_private = context.config.outbound.allow_private;
         let settings = &context.config.console;
         let operations = Operations::new(context.store.clone(), master_key, allow_private);
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
+            provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
+            kinds,
             operations,
             sign_ins: SignIns::new(context.store.clone())?,
             overviews: Overviews::new(context.store.clone()),
@@ -153,6 +159,14 @@ impl Console {
                     ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
                     ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
                     ["parked", "runs", id] => redrive::run(self, visit, id).await,
+                    ["providers"] => providers::list(self, visit).await,
+                    ["providers", "new"] => provider_form::new(self, visit, &query),
+                    ["provider", id] => providers::show(self, visit, id).await,
+                    // The result of a test has the address of its form. Opened again, it is the page of the provider.
+                    ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
+                    ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
+                    ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
+                    ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
@@ -197,8 +211,13 @@ impl Console {
             operator,
             apps,
             app,
-            // Suppressions are reached from people.
-            tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
+            tab: match tab {
+                // Suppressions are reached from people.
+                "suppressions" => "people",
+                "provider" => "providers",
+                tab => tab,
+            }
+            .to_owned(),
             by_proxy,
             done: query.text("done").and_then(done),
         })

@@ -20,6 +20,7 @@ use std::time::Duration;
 use actix_web::web::{Data, Payload, to};
 use actix_web::{App, HttpRequest, HttpResponse, HttpServer};
 use anyhow::Context as _;
+use operations::providers::KnownKind;
 use service_kit::{Config, Context};
 use tokio::net::TcpSocket;
 use tokio::time::timeout;
@@ -38,20 +39,20 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const FINISHED_WITHIN_SECONDS: u64 = 10;
 /// Time limit for receiving a form.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-/// Size in bytes. The largest form has an email, a password and a code.
-const MAX_FORM: usize = 8 * 1024;
+/// Size in bytes. The largest form has the settings of a provider, with keys and certificates.
+const MAX_FORM: usize = 64 * 1024;
 
-/// Serves the console on the configured address until the process stops. The socket already listens when this function returns the future.
+/// Serves the console on the configured address, with forms for these kinds of providers, until the process stops. The socket already listens when this function returns the future.
 ///
 /// # Errors
 /// Returns an error if the process cannot listen on the address, or if the server fails.
 ///
 /// # Panics
 /// Panics outside of a Tokio runtime.
-pub fn run(context: Context) -> impl Future<Output = anyhow::Result<()>> {
+pub fn run(context: Context, kinds: &'static [KnownKind]) -> impl Future<Output = anyhow::Result<()>> {
     let address = context.config.console.listen;
     let listener = listen(address).with_context(|| format!("cannot listen on {address}"));
-    async move { serve(context, listener?).await }
+    async move { serve(context, kinds, listener?).await }
 }
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
@@ -61,9 +62,9 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     socket.listen(BACKLOG)?.into_std()
 }
 
-async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
+async fn serve(context: Context, kinds: &'static [KnownKind], listener: TcpListener) -> anyhow::Result<()> {
     let address = listener.local_addr()?;
-    let console = Data::new(Console::new(&context)?);
+    let console = Data::new(Console::new(&context, kinds)?);
     let connections = SharedByPeers::new(CONNECTIONS, &context.config.console.proxy_from);
     let server = HttpServer::new({
         let console = console.clone();

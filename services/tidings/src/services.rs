@@ -4,6 +4,7 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use service_kit::service_main;
 
+use crate::provider::kinds;
 use crate::version::BUILD;
 
 /// A service. Each service runs as its own process.
@@ -45,7 +46,10 @@ impl Service {
             Service::MobilePush => service_main("tidings-mobile-push", BUILD, config, mobile_push::run),
             Service::Sms => service_main("tidings-sms", BUILD, config, sms::run),
             Service::Webhooks => service_main("tidings-webhooks", BUILD, config, webhooks::run),
-            Service::Console => service_main("tidings-console", BUILD, config, console::run),
+            Service::Console => {
+                let run = |context| console::run(context, kinds::known());
+                service_main("tidings-console", BUILD, config, run)
+            }
         }
     }
 }

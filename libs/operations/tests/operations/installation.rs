@@ -60,7 +60,9 @@ async fn only_operators_test_providers_and_a_missing_worker_is_a_failed_test() {
         let caller = Caller::operator(7, vec![Grant { role, app: Some(app) }]);
         let result = tests.test(&caller, app, "main", SOON).await;
         let expected = match result.unwrap_err() {
-            OperationError::Denied(permission) => permission == Permission::ManageProviders && role < Role::Operator,
+            OperationError::Denied(permission) => {
+                permission == Permission::ManageProviders && role < Role::Operator
+            }
             OperationError::NotFound(object) => object == Object::Provider && role >= Role::Operator,
             error => panic!("{role}: {error}"),
         };

@@ -129,8 +129,16 @@ impl ChannelSender for ScriptedChannel {
         Ok(())
     }
 
-    async fn probe(&self, _probe: &worker::Probe<'_>) -> Result<String, Answer> {
-        Ok("nothing is tested".to_owned())
+    async fn probe(&self, probe: &worker::Probe<'_>) -> Result<String, Answer> {
+        self.tests.fetch_add(1, Ordering::Relaxed);
+        let Some(first) = probe.provider.settings["first"].as_str() else {
+            return Err(Answer::new(Outcome::PauseProvider, "535", "wrong password"));
+        };
+        match first {
+            "panics" => panic!("on purpose"),
+            "hangs" => std::future::pending().await,
+            proved => Ok(proved.to_owned()),
+        }
     }
 
     async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {

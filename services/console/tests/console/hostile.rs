@@ -29,6 +29,11 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
          OVERRIDING SYSTEM VALUE SELECT $1, 7, $4, $3, now(), 1, 1, 50, 'paused', 'breaker_open', $3, $2",
         "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
          SELECT $1, 'email', 'victim@example.com', '0197b5a2-0000-7000-8000-000000000002', $4 WHERE $2 <> '' AND $3 <> ''",
+        "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+         SELECT $1, $2, 'email', 'pigeon', place, true, jsonb_build_object('host', $3::text, '<i>', $4::text)
+         FROM generate_series(1, 1) AS place",
+        "INSERT INTO audit (app_id, actor, action, subject, after)
+         SELECT $1, $4, 'provider.disable', $2, jsonb_build_object('reason', $3::text)",
         "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
          SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
     ];
@@ -64,6 +69,13 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends/{send}/cancel"),
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
+        "/providers".to_owned(),
+        "/providers/new".to_owned(),
+        "/providers/new?channel=email&kind=pigeon".to_owned(),
+        format!("/provider/{person}"),
+        format!("/provider/{person}/edit"),
+        format!("/provider/{person}/switch"),
+        format!("/provider/{person}/remove"),
         "/refused".to_owned(),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];

@@ -6,5 +6,6 @@ mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod providers;
 mod redrives;
 mod sign_in;

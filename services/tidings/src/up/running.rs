@@ -14,6 +14,7 @@ use super::demo;
 use super::ports::KeptPorts;
 use super::shop::{self, ShopSettings};
 use crate::dev_file::DevFile;
+use crate::provider::kinds;
 use crate::version::BUILD;
 
 const READY_WITHIN: Duration = Duration::from_secs(30);
@@ -56,7 +57,7 @@ impl RunningServices {
         context.serve("mobile push", mobile_push::run);
         context.serve("sms", sms::run);
         context.serve("webhooks", webhooks::run);
-        context.serve("console", console::run);
+        context.serve("console", |context| console::run(context, kinds::known()));
         context.report_presence(BUILD);
         let api = SocketAddr::from((Ipv4Addr::LOCALHOST, context.config.gateway.listen.port()));
         ready(&context, api).await?;
