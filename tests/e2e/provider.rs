@@ -1,12 +1,19 @@
 //! `tidings provider`: documents from files and standard input, with secrets stored separately.
 
+use std::time::Duration;
+
 use domain::Channel;
 use secrecy::ExposeSecret;
 use serde_json::{Value, json};
+use service_kit::{Config, Context};
 use stand_ins::outbox::Outbox;
 use stand_ins::smtp::{Rule, SmtpSettings, SmtpStandIn, Stage};
+use testkit::eventually;
 
+use crate::directory::{Answer, Directory};
 use crate::installation::Installation;
+
+const SOON: Duration = Duration::from_secs(60);
 
 fn document() -> Value {
     json!({
@@ -145,48 +152,101 @@ async fn a_shown_document_can_be_set_again_and_a_provider_can_be_disabled_and_re
     }
 }
 
+/// Runs commands on the servers of an installation whose email worker runs in this process.
+struct Tested {
+    installation: testkit::Installation,
+    directory: Directory,
+    environment: Vec<(String, String)>,
+}
+
+impl Tested {
+    async fn start() -> Tested {
+        let installation = testkit::Installation::start(|_| {}).await;
+        let environment = installation.servers.environment();
+        Tested { installation, directory: Directory::new(), environment }
+    }
+
+    fn run(&self, arguments: &[&str], input: &Value) -> Answer {
+        let variables = self.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        self.directory.run_with(arguments, &variables.collect::<Vec<_>>(), &input.to_string())
+    }
+
+    fn test(&self, further: &[&str]) -> (Answer, Value) {
+        let arguments = [&["provider", "test", "shop", "main", "--json"], further].concat();
+        let answer = self.run(&arguments, &Value::Null);
+        let reported = serde_json::from_str(&answer.output).unwrap_or_else(|_| panic!("{answer:?}"));
+        (answer, reported)
+    }
+
+    fn set(&self, document: &Value) {
+        let set = self.run(&["provider", "set", "shop"], document);
+        assert_eq!(set.code, 0, "{}", set.errors);
+    }
+
+    /// Starts a worker, and waits until it answers.
+    async fn serve(&self, allow_private: bool) -> Context {
+        let mut config = Config::clone(&self.installation.context.config);
+        config.outbound.allow_private = allow_private;
+        let context = Context::connect(config).await.unwrap();
+        context.serve("email", email::run);
+        eventually(SOON, "the worker answers", async || {
+            (self.test(&[]).1["code"] != "no_worker").then_some(())
+        })
+        .await;
+        context
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn a_provider_test_makes_a_real_call_and_reports_the_answer() {
-    let installation = Installation::create().await;
-    installation.run(&["app", "create", "shop"]);
+async fn a_provider_test_is_made_by_a_worker_and_reports_the_answer() {
     let login = Some(("shop".to_owned(), "hunter2".to_owned()));
     let settings = SmtpSettings { login, ..SmtpSettings::default() };
     let server = SmtpStandIn::start(settings, Outbox::in_memory()).await.unwrap();
+    let tested = Tested::start().await;
+    tested.run(&["app", "create", "shop"], &Value::Null);
     let mut document = document();
     document["settings"]["host"] = json!("127.0.0.1");
     document["settings"]["port"] = json!(server.address().port());
     document["settings"]["security"] = json!("none");
-    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
-    let test = ["provider", "test", "shop", "main", "--json"];
-    let private = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
+    tested.set(&document);
+    let (answer, reported) = tested.test(&[]);
+    assert_eq!((answer.code, &reported["code"]), (1, &json!("no_worker")));
+    assert!(answer.errors.contains("is `tidings run email` running?"), "{}", answer.errors);
 
-    let passed = installation.run_configured(&test, &private, "").json();
-    assert_eq!((&passed["passed"], &passed["identifier"]), (&json!(true), &json!("main")));
+    // The configuration of the worker counts, not that of the command.
+    let guarding = tested.serve(false).await;
+    let (_, guarded) = tested.test(&[]);
+    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("insecure_login")));
+    assert!(guarded["advice"].as_str().unwrap().contains("TLS"), "{guarded}");
+    document["settings"]["security"] = json!("tls");
+    tested.set(&document);
+    let (_, guarded) = tested.test(&[]);
+    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("not_public")));
+    guarding.tasks.stop();
+    guarding.finish().await.unwrap();
+    document["settings"]["security"] = json!("none");
+    tested.set(&document);
+    let worker = tested.serve(true).await;
+    reports_answers(&tested, &server, document);
+    worker.tasks.stop();
+}
+
+fn reports_answers(tested: &Tested, server: &SmtpStandIn, mut document: Value) {
+    let (answer, passed) = tested.test(&[]);
+    assert_eq!((answer.code, &passed["passed"], &passed["identifier"]), (0, &json!(true), &json!("main")));
     assert!(passed["proved"].as_str().unwrap().contains("accepted the password of shop"), "{passed}");
     assert!(server.outbox().captures().is_empty(), "a provider test must not send an email");
 
     server.script(Rule::stall(Stage::Connect));
-    let stalled = [&test[..], &["--timeout", "300ms"]].concat();
-    let answer = installation.run_configured(&stalled, &private, "");
-    let reported: Value = serde_json::from_str(&answer.output).unwrap();
+    let (answer, reported) = tested.test(&["--timeout", "300ms"]);
     assert_eq!(
         (answer.code, &reported["code"], &reported["outcome"]),
         (1, &json!("timeout"), &json!("retry"))
     );
 
-    let guarded: Value = serde_json::from_str(&installation.run(&test).output).unwrap();
-    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("insecure_login")));
-    assert!(guarded["advice"].as_str().unwrap().contains("TLS"), "{guarded}");
-    document["settings"]["security"] = json!("tls");
-    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
-    let guarded: Value = serde_json::from_str(&installation.run(&test).output).unwrap();
-    assert_eq!((&guarded["passed"], &guarded["code"]), (&json!(false), &json!("not_public")));
-
-    document["settings"]["security"] = json!("none");
     document["settings"]["password"] = json!("wrong-canary");
-    installation.run_with_input(&["provider", "set", "shop"], &document.to_string());
-    let refused = installation.run_configured(&test, &private, "");
-    let reported: Value = serde_json::from_str(&refused.output).unwrap();
+    tested.set(&document);
+    let (refused, reported) = tested.test(&[]);
     assert_eq!((refused.code, &reported["outcome"]), (1, &json!("pause_provider")));
     assert!(reported["code"].as_str().unwrap().starts_with("535"), "{reported}");
     assert!(refused.errors.contains("check the credentials"), "{}", refused.errors);

@@ -151,7 +151,8 @@ async fn needed(operations: &Operations) -> Result<BTreeSet<&'static str>, Opera
     Ok(needed)
 }
 
-fn service(channel: Channel) -> &'static str {
+/// Returns the name of a channel's worker, as `tidings run` has it.
+pub(crate) fn service(channel: Channel) -> &'static str {
     match channel {
         Channel::WebPush => "web-push",
         Channel::MobilePush => "mobile-push",

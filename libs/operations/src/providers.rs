@@ -2,8 +2,11 @@
 
 mod change;
 mod document;
+pub mod form;
+mod history;
 mod kind;
 mod secret_members;
+mod test_call;
 
 use credentials::secrets::{SecretsError, provider_context};
 use domain::{Action, Actor, AppId};
@@ -13,10 +16,12 @@ use store::control::provider::{NewProvider, ProviderEdit, ProviderSummary, Secre
 
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
-pub use change::{Expected, set_version};
+pub use change::{Expected, LONGEST_REASON, move_before, remove_version, set_version, switch};
 pub use document::Draft;
 use document::ProviderDocument;
+pub use history::{AnswerGroup, Change, answers, history};
 pub use kind::KnownKind;
+pub use test_call::{FailedTest, ProviderTest, ProviderTests, TEST_LIMIT};
 
 /// Maximum number of ids of unmatched receipts of a [`ProviderDetails`].
 const MOST_UNMATCHED: u32 = 5;
@@ -124,6 +129,25 @@ pub async fn keeps_secrets(
     Ok(!kept_secrets(operations, app, draft, stored.as_ref())?.is_empty())
 }
 
+/// Returns the names of the secrets that a provider has. Their values stay secret.
+///
+/// # Errors
+/// Returns [`Object::Provider`] if the app has no such provider.
+pub async fn secret_names(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    kind: &KnownKind,
+    identifier: &str,
+) -> Result<Vec<&'static str>, OperationError> {
+    caller.may(Permission::ManageProviders, app)?;
+    let stored = operations.store.control().provider(app, identifier).await?;
+    let stored = stored.ok_or(OperationError::NotFound(Object::Provider))?;
+    let secrets = opened_secrets(operations, app, &stored)?;
+    let names = kind.secrets.iter().copied();
+    Ok(names.filter(|name| secret_members::find(&secrets, name).is_some()).collect())
+}
+
 fn set_provider(document: ProviderDocument, version: i64, stored: Option<StoredProvider>) -> SetProvider {
     let ProviderDocument { given, kept, .. } = document;
     SetProvider { version, replaced: stored.map(|stored| stored.row.version), given, kept }
@@ -139,12 +163,17 @@ fn kept_secrets(
 ) -> Result<Map<String, Value>, OperationError> {
     let same =
         stored.filter(|stored| draft.leaves_secrets_out() && draft.is_of(stored.channel, &stored.row.kind));
-    let Some((row, sealed)) = same.and_then(|stored| Some((&stored.row, stored.row.sealed.as_deref()?)))
-    else {
-        return Ok(Map::new());
-    };
+    same.map_or_else(|| Ok(Map::new()), |stored| opened_secrets(operations, app, stored))
+}
+
+fn opened_secrets(
+    operations: &Operations,
+    app: AppId,
+    stored: &StoredProvider,
+) -> Result<Map<String, Value>, OperationError> {
+    let Some(sealed) = stored.row.sealed.as_deref() else { return Ok(Map::new()) };
     let master_key = operations.unchecked_master_key()?;
-    let opened = master_key.open(&provider_context(app, &row.identifier), sealed);
+    let opened = master_key.open(&provider_context(app, &stored.row.identifier), sealed);
     let opened = opened.map_err(|error: SecretsError| closed(error))?;
     serde_json::from_slice(opened.expose_secret()).map_err(closed)
 }
@@ -212,19 +241,4 @@ pub async fn find(
     let deliveries = operations.store.deliveries();
     let unmatched_receipts = deliveries.unmatched_receipts(app, identifier, MOST_UNMATCHED).await?;
     Ok(ProviderDetails { provider, unmatched_receipts })
-}
-
-/// Reads a provider with its encrypted secrets, for a test call.
-///
-/// # Errors
-/// Returns [`Object::Provider`] if the app has no such provider.
-pub async fn stored(
-    operations: &Operations,
-    caller: &Caller,
-    app: AppId,
-    identifier: &str,
-) -> Result<StoredProvider, OperationError> {
-    caller.may(Permission::ManageProviders, app)?;
-    let stored = operations.store.control().provider(app, identifier).await?;
-    stored.ok_or(OperationError::NotFound(Object::Provider))
 }

@@ -18,6 +18,7 @@ pub mod log_filter;
 pub mod metrics;
 mod panics;
 pub mod presence;
+pub mod provider_test;
 mod redact;
 pub mod server;
 mod server_url;

@@ -79,6 +79,10 @@ impl<S: ChannelSender> Worker<S> {
         }
     }
 
+    pub(crate) fn sender(&self) -> &S {
+        &self.sender
+    }
+
     pub(crate) async fn handle(
         &self,
         work_stream: &WorkStream,

@@ -15,6 +15,7 @@ pub mod outbound;
 mod outcome;
 mod provider;
 mod provider_kind;
+mod provider_tests;
 mod refusal;
 mod shares;
 mod slots;
@@ -57,6 +58,9 @@ pub trait ChannelSender: Send + Sync + 'static {
     /// Makes one attempt. The future may be dropped at any time and must not leave state behind that affects later attempts.
     fn send(&self, call: &Call<'_>, prepared: Self::Prepared) -> impl Future<Output = Answer> + Send;
 
+    /// Makes the call that tests a provider, without sending a message: see [`OpenProviders::probe`].
+    fn probe(&self, probe: &Probe<'_>) -> impl Future<Output = Result<String, Answer>> + Send;
+
     /// Maximum duration of a call to this provider, if it is not the usual three fifths of the lease (`delivery.lease`).
     fn longest_call(&self, _provider: &Provider) -> Option<Duration> {
         None
@@ -91,6 +95,7 @@ pub async fn run<S: ChannelSender>(context: Context, sender: S) -> anyhow::Resul
         let consumer = lane::open(&context, S::CHANNEL, lane).await.context("cannot open the consumer")?;
         context.spawn("worker lane", lane::run(context.clone(), Arc::clone(&worker), consumer, lane));
     }
+    context.spawn("provider tests", provider_tests::answer(context.clone(), worker));
     context.tasks.stopping().await;
     Ok(())
 }

@@ -212,6 +212,11 @@ impl<C: ChannelResources> OpenProviders<C> {
         provider.send(attempt).await
     }
 
+    /// Makes the test call of the provider's kind. The provider is not kept: the next attempt uses the stored version.
+    pub async fn probe(&self, probe: &Probe<'_>) -> Result<String, Answer> {
+        crate::probe(self.kinds, probe).await
+    }
+
     async fn open(&self, provider: &Provider) -> Result<Arc<dyn OpenProvider<C>>, Answer> {
         let kind = find(self.kinds, &provider.kind)?;
         let opening = async { kind.open(&provider.settings).map(Arc::from) };

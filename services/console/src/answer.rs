@@ -7,6 +7,8 @@ use askama::Template;
 use domain::Role;
 use operations::{Object, OperationError};
 
+use crate::text::sentence;
+
 /// Reason why a request gets no page.
 #[derive(Debug)]
 pub(crate) enum Refusal {
@@ -62,13 +64,6 @@ fn missing(object: Object) -> &'static str {
         }
         _ => "It does not exist, or was removed.",
     }
-}
-
-/// Writes the message of an error as a sentence.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
-    format!("{first}{}.", letters.as_str())
 }
 
 /// Part of a page that was read, or the cause why it could not be.

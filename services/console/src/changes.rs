@@ -10,7 +10,7 @@ use crate::client::client;
 use crate::console::Console;
 use crate::pages::shell::Visit;
 use crate::pages::templates::{editor, publish};
-use crate::pages::{account, cancel, erase, lift, operator, operators, redrive, release, reveal};
+use crate::pages::{account, cancel, erase, lift, operator, operators, provider_change, provider_form, providers, redrive, release, reveal};
 use crate::query::Pairs;
 use crate::session;
 
@@ -39,6 +39,12 @@ pub(crate) async fn change(
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
         ["people", identifier, "reveal"] => reveal::reveal(change, identifier).await,
         ["waiting", "release"] => release::release(change).await,
+        ["providers", "new"] => provider_form::create(change).await,
+        ["provider", id, "edit"] => provider_form::update(change, id).await,
+        ["provider", id, "test"] => providers::test(change, id).await,
+        ["provider", id, "switch"] => provider_change::switch(change, id).await,
+        ["provider", id, "move"] => providers::reorder(change, id).await,
+        ["provider", id, "remove"] => provider_change::remove(change, id).await,
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
         ["templates", id, "edit"] => editor::render(change, id).await,

@@ -8,7 +8,7 @@ use domain::Origin;
 use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
-use operations::providers::KnownKind;
+use operations::providers::{KnownKind, ProviderTests};
 use operations::templates::TestSends;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
@@ -26,7 +26,7 @@ use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
-    people, provider_sign_in, redrive, refused, release, reveal, sends, sign_in, templates, waiting,
+    people, provider_change, provider_form, provider_sign_in, providers, redrive, refused, release, reveal, sends, sign_in, templates, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -54,6 +54,7 @@ pub(crate) struct Console {
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
     pub(crate) test_sends: TestSends,
+    pub(crate) provider_tests: ProviderTests,
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -82,6 +83,8 @@ impl Console {
         let oidc = settings.oidc.as_ref().map(|oidc| Oidc::new(oidc, &url)).transpose()?;
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
+            provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
+            kinds,
             operations,
             sign_ins: SignIns::new(context.store.clone())?.with_passwords(settings.passwords),
             overviews: Overviews::new(context.store.clone()),
@@ -205,6 +208,14 @@ impl Console {
                     ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
                     ["parked", "runs", id] => redrive::run(self, visit, id).await,
                     ["templates" | "new-template", ..] => templates::open(self, visit, rest, &query).await,
+                    ["providers"] => providers::list(self, visit).await,
+                    ["providers", "new"] => provider_form::new(self, visit, &query),
+                    ["provider", id] => providers::show(self, visit, id).await,
+                    // The result of a test has the address of its form. Opened again, it is the page of the provider.
+                    ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
+                    ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
+                    ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
+                    ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
@@ -273,8 +284,10 @@ impl Console {
             apps,
             app,
             tab: match tab {
+                // Suppressions are reached from people.
                 "suppressions" => "people",
                 "new-template" => "templates",
+                "provider" => "providers",
                 tab => tab,
             }
             .to_owned(),

@@ -43,8 +43,8 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const FINISHED_WITHIN_SECONDS: u64 = 10;
 /// Time limit for receiving a form.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-/// Size in bytes. The largest of these forms has an email, a password and a code.
-const MAX_FORM: usize = 8 * 1024;
+/// Size in bytes. The largest of these forms has the settings of a provider, with keys and certificates.
+const MAX_FORM: usize = 64 * 1024;
 /// Size in bytes of a form with the texts of a template. Only operators may send one.
 const MAX_TEXTS: usize = 2 * 1024 * 1024;
 

@@ -3,7 +3,8 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 71] = [
+pub const ROUTES: [(&str, &str); 83] = [
+pub const ROUTES: [(&str, &str); 45] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -72,6 +73,18 @@ pub const ROUTES: [(&str, &str); 71] = [
     ("GET", "/apps/{app}/templates/{id}/versions/{number}/frame"),
     ("GET", "/apps/{app}/templates/{id}/versions/{number}/restore"),
     ("POST", "/apps/{app}/templates/{id}/versions/{number}/restore"),
+    ("GET", "/apps/{app}/providers"),
+    ("GET", "/apps/{app}/providers/new"),
+    ("POST", "/apps/{app}/providers/new"),
+    ("GET", "/apps/{app}/provider/{id}"),
+    ("GET", "/apps/{app}/provider/{id}/edit"),
+    ("POST", "/apps/{app}/provider/{id}/edit"),
+    ("POST", "/apps/{app}/provider/{id}/test"),
+    ("GET", "/apps/{app}/provider/{id}/switch"),
+    ("POST", "/apps/{app}/provider/{id}/switch"),
+    ("POST", "/apps/{app}/provider/{id}/move"),
+    ("GET", "/apps/{app}/provider/{id}/remove"),
+    ("POST", "/apps/{app}/provider/{id}/remove"),
     ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),

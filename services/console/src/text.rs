@@ -102,6 +102,58 @@ pub(crate) fn channel(channel: impl Plain<Channel>) -> &'static str {
     }
 }
 
+/// Name of a kind of providers.
+pub(crate) fn kind(name: &str) -> String {
+    let known = match name {
+        "smtp" => "SMTP server",
+        "postmark" => "Postmark",
+        "vapid" => "Push services of browsers (VAPID)",
+        "apns" => "Apple Push Notification service",
+        "fcm" => "Firebase Cloud Messaging",
+        "twilio" => "Twilio",
+        "http" => "HTTP API",
+        "smpp" => "SMPP",
+        other => other,
+    };
+    known.to_owned()
+}
+
+/// Writes the name of a setting as words: `dkim.privateKey` as `DKIM private key`.
+pub(crate) fn label(name: &str) -> String {
+    let mut words = String::new();
+    for letter in name.chars() {
+        if letter == '.' || letter.is_uppercase() {
+            words.push(' ');
+        }
+        words.extend(letter.to_lowercase().filter(|letter| *letter != '.'));
+    }
+    let words = words.split_whitespace().map(|word| match word {
+        "ca" | "url" | "id" | "dkim" | "ehlo" | "sid" => word.to_uppercase(),
+        word => word.to_owned(),
+    });
+    let text = words.collect::<Vec<_>>().join(" ");
+    let mut letters = text.chars();
+    letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+}
+
+/// Writes a text without an end as a sentence.
+pub(crate) fn sentence(text: &str) -> String {
+    let mut letters = text.trim_end_matches('.').chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", letters.as_str())
+}
+
+/// Name of an action on a provider.
+pub(crate) fn change(action: &str) -> &'static str {
+    match action {
+        "provider.set" => "Saved",
+        "provider.enable" => "Enabled",
+        "provider.disable" => "Disabled",
+        "provider.remove" => "Removed",
+        _ => "Changed",
+    }
+}
+
 /// Class of a status in the stylesheet.
 pub(crate) fn tone(status: impl Plain<Status>) -> &'static str {
     match status.plain() {

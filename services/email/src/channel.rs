@@ -6,7 +6,7 @@ use domain::content::{Attachment, Content};
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Outcome, Reason};
 use tokio::time::timeout;
-use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
+use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Probe, Provider};
 
 use crate::connections::Connections;
 use crate::kinds::KINDS;
@@ -71,6 +71,10 @@ impl ChannelSender for EmailSender {
 
     async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
         Ok(())
+    }
+
+    async fn probe(&self, probe: &Probe<'_>) -> Result<String, Answer> {
+        self.providers.probe(probe).await
     }
 
     async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {

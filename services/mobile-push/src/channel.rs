@@ -3,7 +3,7 @@ use std::time::Duration;
 use domain::content::Content;
 use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Reason};
-use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound};
+use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Probe};
 
 use crate::calls::{Calls, Push};
 use crate::kinds::KINDS;
@@ -30,6 +30,10 @@ impl ChannelSender for MobilePushSender {
 
     async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
         Ok(())
+    }
+
+    async fn probe(&self, probe: &Probe<'_>) -> Result<String, Answer> {
+        self.providers.probe(probe).await
     }
 
     async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use service_kit::Tasks;
 use tokio::sync::mpsc;
 use worker::exchange::Caller;
-use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Provider};
+use worker::{Attempt, Call, ChannelSender, OpenProviders, Outbound, Probe, Provider};
 
 use crate::connections::Connections;
 use crate::keywords::{self, KeywordMessage};
@@ -83,6 +83,10 @@ impl ChannelSender for SmsSender {
 
     async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
         Ok(())
+    }
+
+    async fn probe(&self, probe: &Probe<'_>) -> Result<String, Answer> {
+        self.providers.probe(probe).await
     }
 
     async fn send(&self, call: &Call<'_>, _prepared: ()) -> Answer {

@@ -4,7 +4,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use credentials::MasterKey;
 use credentials::Security;
-use credentials::secrets::foreign;
 use domain::AppId;
 use event_log::EventLog;
 use operations::{Caller, MasterKeySource, Operations, apps};
@@ -165,13 +164,6 @@ impl ControlPlane {
             Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),
             None => Ok(None),
         }
-    }
-
-    /// Fails if secrets of this database were sealed with another key.
-    pub(crate) async fn master_key(&self) -> anyhow::Result<MasterKey> {
-        let master_key = self.configured_key()?;
-        foreign::refuse(&self.store, &master_key, &self.security).await?;
-        Ok(master_key)
     }
 
     /// Does not compare the key with the database.

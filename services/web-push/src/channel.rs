@@ -3,7 +3,7 @@ use domain::event::DeliveryJob;
 use domain::{Answer, AppId, Channel, Reason};
 use service_kit::Context;
 use store::directory::web_push::BrowserKeys;
-use worker::{Attempt, Call, ChannelSender, OpenProviders, ProviderKind as _};
+use worker::{Attempt, Call, ChannelSender, OpenProviders, Probe, ProviderKind as _};
 
 use crate::kinds::KINDS;
 use crate::push_services::{Push, PushServices};
@@ -28,6 +28,10 @@ impl ChannelSender for WebPushSender {
 
     async fn prepare(&self, app: AppId, job: &DeliveryJob) -> Result<BrowserKeys, Answer> {
         self.services.browser(app, job).await
+    }
+
+    async fn probe(&self, probe: &Probe<'_>) -> Result<String, Answer> {
+        self.providers.probe(probe).await
     }
 
     async fn send(&self, call: &Call<'_>, browser: BrowserKeys) -> Answer {

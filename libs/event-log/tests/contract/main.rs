@@ -9,6 +9,7 @@ mod crash;
 mod declare;
 mod position;
 mod publish;
+mod question;
 mod reader;
 mod roll_call;
 mod size;

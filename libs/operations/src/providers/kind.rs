@@ -12,6 +12,8 @@ pub struct KnownKind {
     pub channel: Channel,
     /// Name in the document of a provider, such as `smtp`.
     pub name: &'static str,
+    /// Settings as JSON with comments, from which forms are made: a member begins each line, and a comment may follow its value.
+    pub example: &'static str,
     /// Members of the settings that are stored encrypted and never shown; dots separate the names of nested members.
     pub secrets: &'static [&'static str],
     /// Checks complete settings, with their secrets, and returns every problem.

@@ -1,6 +1,7 @@
 use domain::Role;
 use operations::installation::{Installations, Work};
-use operations::{Caller, Grant, OperationError};
+use operations::providers::ProviderTests;
+use operations::{Caller, Grant, Object, OperationError, Permission};
 use service_kit::Build;
 use testkit::eventually;
 
@@ -48,4 +49,36 @@ async fn only_callers_that_see_every_app_see_the_installation() {
     assert!(matches!(installations.read(&of_shop).await, Err(OperationError::Denied(_))));
     let found = installations.read(&viewer(None)).await.unwrap();
     assert!(found.processes.is_empty() && found.missing.contains("dispatcher"));
+}
+
+#[tokio::test]
+async fn only_operators_test_providers_and_a_missing_worker_is_a_failed_test() {
+    let system = System::without_services().await;
+    let (log, app) = (system.installation.context.log.clone(), system.shop.id);
+    let tests = ProviderTests::new(system.operations.clone(), log);
+    for &role in Role::ALL {
+        let caller = Caller::operator(7, vec![Grant { role, app: Some(app) }]);
+        let result = tests.test(&caller, app, "main", SOON).await;
+        let expected = match result.unwrap_err() {
+            OperationError::Denied(permission) => {
+                permission == Permission::ManageProviders && role < Role::Operator
+            }
+            OperationError::NotFound(object) => object == Object::Provider && role >= Role::Operator,
+            error => panic!("{role}: {error}"),
+        };
+        assert!(expected, "{role}");
+    }
+    system
+        .installation
+        .run(
+            "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+             SELECT id, 'main', 'webPush', 'vapid', 0, false, '{}' FROM app WHERE name = 'shop'",
+        )
+        .await;
+    let operator = Caller::operator(7, vec![Grant { role: Role::Operator, app: None }]);
+    let test = tests.test(&operator, app, "main", SOON).await.unwrap();
+    assert_eq!((test.channel, test.kind.as_str()), (domain::Channel::WebPush, "vapid"));
+    let failed = test.result.unwrap_err();
+    assert_eq!(failed.message, "no web-push worker answered; is `tidings run web-push` running?");
+    assert_eq!((failed.outcome, failed.code.as_str()), ("retry", "no_worker"));
 }

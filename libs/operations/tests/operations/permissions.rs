@@ -14,7 +14,7 @@ use operations::apps::{self, keys, settings};
 use operations::operators::roles::{self, SeenRole};
 use operations::overview::Overviews;
 use operations::people::reveal::{self, MaskedTarget};
-use operations::providers::{self, Draft, KnownKind};
+use operations::providers::{self, Draft, Expected, KnownKind};
 use operations::requests::{self, SendFilter};
 use operations::sends::recent;
 use operations::templates::{self, Sample, TemplateDocument};
@@ -53,7 +53,13 @@ macro_rules! call {
 /// Calls every use case with a permission, and returns the permissions that were denied, by name of the use case.
 async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec<(&'static str, Permission)> {
     static KINDS: LazyLock<[KnownKind; 1]> = LazyLock::new(|| {
-        [KnownKind { channel: Channel::Sms, name: "pigeon", secrets: &[], check: Box::new(|_| Ok(())) }]
+        [KnownKind {
+            channel: Channel::Sms,
+            name: "pigeon",
+            example: "{}",
+            secrets: &[],
+            check: Box::new(|_| Ok(())),
+        }]
     });
     let app = world.shop;
     let provider = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
@@ -64,8 +70,7 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     let mut denied = directory_denials(world, operations, caller).await;
     denied.extend(template_denials(world, operations, caller).await);
     denied.extend(reading_denials(world, operations, caller).await);
-    call!(denied, "list providers", providers::list(operations, caller, app));
-    call!(denied, "find provider", providers::find(operations, caller, app, "main"));
+    denied.extend(provider_denials(world, operations, caller, &KINDS[0], &draft).await);
     call!(denied, "list endpoints", webhooks::list(operations, caller, app));
     call!(denied, "failed webhooks", webhooks::failed(operations, caller, app, None, 1));
     let (any, send) = (SendFilter::default(), SendId(Uuid::nil()));
@@ -81,9 +86,7 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));
     let delivery = DeliveryId(Uuid::nil());
     call!(denied, "find suppression", suppressions::find(operations, caller, app, Channel::Sms, delivery));
-    call!(denied, "preview provider", providers::preview(operations, caller, app, &draft));
     call!(denied, "set provider", providers::set(operations, caller, app, &draft));
-    call!(denied, "stored provider", providers::stored(operations, caller, app, "main"));
     call!(denied, "enable provider", providers::enable(operations, caller, app, "main", true));
     call!(denied, "disable provider", providers::enable(operations, caller, app, "main", false));
     call!(denied, "remove provider", providers::remove(operations, caller, app, "main"));
@@ -105,6 +108,30 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
     call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
     call!(denied, "audit", audit::list(operations, caller, app.into(), 1));
+    denied
+}
+
+/// Calls the use cases of the console's pages of providers, like [`denials`].
+async fn provider_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+    kind: &KnownKind,
+    draft: &Draft,
+) -> Vec<(&'static str, Permission)> {
+    let (app, mut denied) = (world.shop, Vec::new());
+    let (any, reason) = (Expected::New, "maintenance");
+    call!(denied, "list providers", providers::list(operations, caller, app));
+    call!(denied, "find provider", providers::find(operations, caller, app, "main"));
+    call!(denied, "preview provider", providers::preview(operations, caller, app, draft));
+    call!(denied, "set version", providers::set_version(operations, caller, app, draft, any));
+    let version = ("none", 1);
+    call!(denied, "switch provider", providers::switch(operations, caller, app, version, true, reason));
+    call!(denied, "remove version", providers::remove_version(operations, caller, app, "none", 1));
+    call!(denied, "move provider", providers::move_before(operations, caller, app, "none", "main"));
+    call!(denied, "secret names", providers::secret_names(operations, caller, app, kind, "none"));
+    call!(denied, "provider answers", providers::answers(operations, caller, app, "none"));
+    call!(denied, "provider history", providers::history(operations, caller, app, "none"));
     denied
 }
 
@@ -235,9 +262,9 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 55,
-            Role::Support => 47,
-            Role::Editor => 39,
+            Role::Viewer => 59,
+            Role::Support => 51,
+            Role::Editor => 43,
             Role::Operator => 7,
             Role::Admin => 0,
         };
@@ -253,7 +280,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 82);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 88);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -262,7 +289,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 33, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 37, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

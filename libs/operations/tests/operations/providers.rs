@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use domain::{Channel, Problem};
-use operations::OperationError;
-use operations::providers::{self, Draft, KnownKind};
+use operations::providers::{self, Draft, Expected, KnownKind};
+use operations::{Conflict, OperationError};
 use serde_json::{Value, json};
 
 use crate::world;
@@ -16,7 +16,13 @@ fn draft(settings: &Value) -> Draft {
             let problem = || Problem::new("settings.token", "required", "settings.token is required");
             if settings["token"].is_string() { Ok(()) } else { Err(vec![problem()]) }
         };
-        [KnownKind { channel: Channel::Sms, name: "pigeon", secrets: &["token"], check: Box::new(check) }]
+        [KnownKind {
+            channel: Channel::Sms,
+            name: "pigeon",
+            example: "{}",
+            secrets: &["token"],
+            check: Box::new(check),
+        }]
     });
     let document = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": settings});
     Draft::read(&*KINDS, document).unwrap()
@@ -59,4 +65,31 @@ async fn stored_secrets_are_opened_only_if_the_document_omits_one() {
     providers::preview(&without_key, &world.admin, world.shop, &complete).await.unwrap();
     let refused = providers::preview(&without_key, &world.admin, world.shop, &draft(&json!({}))).await;
     assert!(matches!(refused, Err(OperationError::Defect(_))), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_change_of_another_version_is_refused_and_a_reason_is_kept() {
+    let world = world().await;
+    let (operations, admin, shop) = (&world.operations, &world.admin, world.shop);
+    let complete = draft(&json!({"token": "hunter2"}));
+    let set = async |expected| providers::set_version(operations, admin, shop, &complete, expected).await;
+    set(Expected::New).await.unwrap();
+    assert!(matches!(set(Expected::New).await, Err(OperationError::Conflict(Conflict::NameTaken))));
+    assert!(matches!(set(Expected::Version(2)).await, Err(OperationError::Conflict(Conflict::Changed))));
+    assert_eq!(set(Expected::Version(1)).await.unwrap().version, 2);
+    let switch = async |version, reason: &str| {
+        providers::switch(operations, admin, shop, ("main", version), false, reason).await
+    };
+    assert!(matches!(switch(1, "maintenance").await, Err(OperationError::Conflict(Conflict::Changed))));
+    for reason in [" ", "two\nlines", &"x".repeat(201)] {
+        assert!(matches!(switch(2, reason).await, Err(OperationError::Invalid(_))), "{reason:?}");
+    }
+    assert_eq!(switch(2, " maintenance ").await.unwrap(), 3);
+    let history = providers::history(operations, admin, shop, "main").await.unwrap();
+    let actions: Vec<_> = history.iter().map(|change| change.action.as_str()).collect();
+    assert_eq!(actions, ["provider.disable", "provider.set", "provider.set"]);
+    assert_eq!((history[0].reason.as_deref(), history[0].by.as_str()), (Some("maintenance"), "cli:ada"));
+    let removed = providers::remove_version(operations, admin, shop, "main", 2).await;
+    assert!(matches!(removed, Err(OperationError::Conflict(Conflict::Changed))));
+    providers::remove_version(operations, admin, shop, "main", 3).await.unwrap();
 }

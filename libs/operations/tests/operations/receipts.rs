@@ -89,7 +89,13 @@ async fn stop_and_start_hold_in_the_app_of_the_provider() {
 /// Gives the shop an SMS provider of a kind for tests.
 async fn set_provider(system: &System) {
     static KINDS: LazyLock<[KnownKind; 1]> = LazyLock::new(|| {
-        [KnownKind { channel: Channel::Sms, name: "pigeon", secrets: &[], check: Box::new(|_| Ok(())) }]
+        [KnownKind {
+            channel: Channel::Sms,
+            name: "pigeon",
+            example: "{}",
+            secrets: &[],
+            check: Box::new(|_| Ok(())),
+        }]
     });
     let document = json!({"identifier": "main", "channel": "sms", "kind": "pigeon", "settings": {}});
     let draft = Draft::read(&*KINDS, document).unwrap();

@@ -47,6 +47,10 @@ impl ChannelSender for ProvokedChannel {
         Ok(())
     }
 
+    async fn probe(&self, _probe: &worker::Probe<'_>) -> Result<String, Answer> {
+        Ok("nothing is tested".to_owned())
+    }
+
     async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         let user = call.job.user;
         self.called.lock().unwrap().push(user);

@@ -15,6 +15,7 @@ mod missing;
 mod open_providers;
 mod outages;
 mod preparation;
+mod provider_tests;
 mod routing;
 mod scripted;
 mod settling;

@@ -34,6 +34,10 @@ impl ChannelSender for UnpreparedChannel {
         }
     }
 
+    async fn probe(&self, _probe: &worker::Probe<'_>) -> Result<String, Answer> {
+        Ok("nothing is tested".to_owned())
+    }
+
     async fn send(&self, _call: &worker::Call<'_>, prepared: UserNumber) -> Answer {
         assert_eq!(prepared, PREPARED);
         self.calls.fetch_add(1, Ordering::Relaxed);

@@ -48,6 +48,7 @@ pub(crate) struct ScriptedChannel {
     host: Option<&'static str>,
     longest_call: Option<Duration>,
     lost_leases: Arc<AtomicUsize>,
+    tests: Arc<AtomicUsize>,
 }
 
 impl ScriptedChannel {
@@ -59,7 +60,13 @@ impl ScriptedChannel {
             host: None,
             longest_call: None,
             lost_leases: Arc::default(),
+            tests: Arc::default(),
         }
+    }
+
+    /// Returns the number of provider tests that have begun.
+    pub(crate) fn tests(&self) -> usize {
+        self.tests.load(Ordering::Relaxed)
     }
 
     pub(crate) fn at_host(self, host: &'static str) -> Self {
@@ -122,6 +129,18 @@ impl ChannelSender for ScriptedChannel {
         Ok(())
     }
 
+    async fn probe(&self, probe: &worker::Probe<'_>) -> Result<String, Answer> {
+        self.tests.fetch_add(1, Ordering::Relaxed);
+        let Some(first) = probe.provider.settings["first"].as_str() else {
+            return Err(Answer::new(Outcome::PauseProvider, "535", "wrong password"));
+        };
+        match first {
+            "panics" => panic!("on purpose"),
+            "hangs" => std::future::pending().await,
+            proved => Ok(proved.to_owned()),
+        }
+    }
+
     async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {
         self.answer(call).await
     }
@@ -150,6 +169,10 @@ impl ChannelSender for ScriptedSms {
 
     async fn prepare(&self, _app: AppId, _job: &DeliveryJob) -> Result<(), Answer> {
         Ok(())
+    }
+
+    async fn probe(&self, probe: &worker::Probe<'_>) -> Result<String, Answer> {
+        self.0.probe(probe).await
     }
 
     async fn send(&self, call: &worker::Call<'_>, _prepared: ()) -> Answer {

@@ -65,6 +65,11 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "lifted" => "The suppression is lifted: the target is used again.",
         "erased" => "The person is erased. Remaining data is deleted within minutes.",
         "released" => "The deliveries are tried now.",
+        "provider-saved" => "The provider is saved. Workers use it within two seconds.",
+        "provider-enabled" => "The provider is enabled.",
+        "provider-disabled" => "The provider is disabled.",
+        "provider-removed" => "The provider is removed.",
+        "provider-moved" => "The order is changed.",
         "started" => "The redrive runs. It goes on if you close this page.",
         "paused" => "The redrive is paused.",
         "running" => "The redrive goes on.",
@@ -82,13 +87,14 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 8] = [
+const TABS: [(&str, &str, char); 9] = [
     ("Overview", "", 'o'),
     ("Sends", "sends", 's'),
     ("People", "people", 'p'),
     ("Waiting", "waiting", 'w'),
     ("Parked", "parked", 'k'),
     ("Templates", "templates", 't'),
+    ("Providers", "providers", 'v'),
     ("Refused", "refused", 'r'),
     ("Audit", "audit", 'a'),
 ];

@@ -8,7 +8,7 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 16] = [
+const LEAST: [(&str, &str, Role); 22] = [
     ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
@@ -19,12 +19,18 @@ const LEAST: [(&str, &str, Role); 16] = [
     ("GET", "/redrive.csv", Role::Operator),
     ("POST", "/runs/{number}", Role::Operator),
     ("GET", "/new-template", Role::Editor),
-    ("GET POST", "/edit", Role::Editor),
+    ("GET POST", "/templates/{id}/edit", Role::Editor),
     ("POST", "/frame", Role::Editor),
     ("POST", "/review", Role::Editor),
     ("POST", "/publish", Role::Editor),
-    ("POST", "/test", Role::Editor),
+    ("POST", "/templates/{id}/test", Role::Editor),
     ("GET POST", "/restore", Role::Editor),
+    ("GET POST", "/providers/new", Role::Operator),
+    ("GET POST", "/provider/{id}/edit", Role::Operator),
+    ("GET POST", "/switch", Role::Operator),
+    ("GET POST", "/remove", Role::Operator),
+    ("POST", "/move", Role::Operator),
+    ("POST", "/provider/{id}/test", Role::Operator),
 ];
 
 fn least(method: &str, route: &str) -> Role {
@@ -82,6 +88,10 @@ pub(crate) async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
             format!(
                 "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
                  VALUES ({app}, 'email', 'ada@example.com', '{DEAD}', '550')"
+            ),
+            format!(
+                "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+                 VALUES ({app}, 'ada', 'email', 'pigeon', 10, true, '{{\"host\": \"mail\"}}')"
             ),
         ];
         for statement in statements {
@@ -170,6 +180,8 @@ async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
                 let expected: &[StatusCode] = match least("POST", route) {
                     _ if !is_own => &[StatusCode::NOT_FOUND],
                     least if least > role => &[StatusCode::FORBIDDEN],
+                    // The result of a test is shown at once.
+                    _ if route.ends_with("/test") => &[StatusCode::OK],
                     _ => &[StatusCode::SEE_OTHER, StatusCode::BAD_REQUEST, StatusCode::CONFLICT],
                 };
                 assert!(expected.contains(&status), "{role} {session} {}: {status}", path(route, app));

@@ -23,6 +23,7 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
         ("/apps/shop/templates", "No templates yet."),
         ("/apps/shop/refused", "No call was refused."),
         ("/apps/shop/audit?q=nothing", "No row matches"),
+        ("/apps/shop/providers", "No provider yet."),
     ];
     for (path, text) in empty {
         let page = console.page(path, &admin).await;
@@ -35,7 +36,7 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
              ALTER TABLE parked RENAME TO parked_2; ALTER TABLE timer RENAME TO timer_2;
              ALTER TABLE audit RENAME TO audit_2;
              ALTER TABLE refused_call RENAME TO refused_call_2; ALTER TABLE redrive_run RENAME TO redrive_run_2;
-             ALTER TABLE template RENAME TO template_2",
+             ALTER TABLE template RENAME TO template_2; ALTER TABLE provider RENAME TO provider_2",
         )
         .await;
     for (path, text) in empty {

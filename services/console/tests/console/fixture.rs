@@ -3,7 +3,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use credentials::secrets::sha256;
-use domain::{Actor, AppId, Channel, Role};
+use domain::{Actor, AppId, Channel, Problem, Role};
 use operations::providers::KnownKind;
 use reqwest::header::{COOKIE, HOST};
 use reqwest::redirect::Policy;
@@ -14,14 +14,26 @@ use testkit::Installation;
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// One kind of provider, with a secret.
-fn kinds() -> &'static [KnownKind] {
-    static KINDS: LazyLock<Vec<KnownKind>> = LazyLock::new(|| {
-        let check = Box::new(|_: &serde_json::Value| Ok(()));
-        vec![KnownKind { channel: Channel::Email, name: "smtp", secrets: &["password"], check }]
-    });
-    &KINDS
-}
+/// Kinds of providers that need a host.
+static KINDS: LazyLock<[KnownKind; 2]> = LazyLock::new(|| {
+    let example = r#"{
+      "host": "mail.example.com",
+      "security": "tls",     none or tls
+      "password": "...",     stored encrypted
+      "headers": {"accept": "text/plain"},   optional
+      "receipts": true
+    }"#;
+    let check = |settings: &serde_json::Value| {
+        let problem = |code, says: &str| Problem::new("settings.host", code, format!("settings.host {says}"));
+        match settings["host"].as_str() {
+            None => Err(vec![problem("required", "is required")]),
+            Some(host) if host.contains(' ') => Err(vec![problem("invalid", "must be a DNS name")]),
+            Some(_) => Ok(()),
+        }
+    };
+    let (channel, secrets) = (Channel::Email, &["password"][..]);
+    ["pigeon", "smtp"].map(|name| KnownKind { channel, name, example, secrets, check: Box::new(check) })
+});
 
 /// A console in the process of the test, and a client that follows no redirect.
 pub(crate) struct TestConsole {
@@ -38,7 +50,7 @@ impl TestConsole {
             configure(config);
         })
         .await;
-        installation.context.serve("console", |context| console::run(context, kinds()));
+        installation.context.serve("console", |context| console::run(context, &*KINDS));
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let base = format!("http://127.0.0.1:{port}{}", installation.context.config.console.base_path);
         TestConsole { installation, base, client }

@@ -34,6 +34,11 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
         "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
          SELECT $1, t.id, n, $3, $4, jsonb_build_object('email', jsonb_build_object('subject', $3::text, 'html', $2::text || n || $4::text))
          FROM template t, generate_series(1, 2) AS n WHERE t.app_id = $1",
+        "INSERT INTO provider (app_id, identifier, channel, kind, priority, enabled, settings)
+         SELECT $1, $2, 'email', 'pigeon', place, true, jsonb_build_object('host', $3::text, '<i>', $4::text)
+         FROM generate_series(1, 1) AS place",
+        "INSERT INTO audit (app_id, actor, action, subject, after)
+         SELECT $1, $4, 'provider.disable', $2, jsonb_build_object('reason', $3::text)",
         "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
          SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
     ];
@@ -77,6 +82,13 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends/{send}/cancel"),
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
+        "/providers".to_owned(),
+        "/providers/new".to_owned(),
+        "/providers/new?channel=email&kind=pigeon".to_owned(),
+        format!("/provider/{person}"),
+        format!("/provider/{person}/edit"),
+        format!("/provider/{person}/switch"),
+        format!("/provider/{person}/remove"),
         "/refused".to_owned(),
         format!("/people/{person}/reveal?place=0"),
         "/audit".to_owned(),

@@ -11,6 +11,7 @@ mod failures;
 mod fixture;
 mod hostile;
 mod operators;
+mod providers;
 mod redrives;
 mod sign_in;
 mod templates;

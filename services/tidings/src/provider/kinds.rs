@@ -17,6 +17,7 @@ pub(crate) fn known() -> &'static [KnownKind] {
         let described = all().map(|(channel, kind)| KnownKind {
             channel,
             name: kind.name(),
+            example: kind.example(),
             secrets: kind.secrets(),
             check: Box::new(move |settings| kind.check(settings)),
         });
@@ -97,6 +98,29 @@ mod tests {
             problems.retain(|problem| !is_key(&problem.field));
             assert!(problems.is_empty(), "the example of {name}: {problems:?}");
             assert!(format().contains(&name), "{name}");
+        }
+    }
+
+    #[test]
+    fn each_kind_has_a_form_from_which_its_example_can_be_built() {
+        for kind in known() {
+            let fields = kind.fields();
+            let example = settings(kind.example);
+            let typed = |name: &str| {
+                let field = fields.iter().find(|field| field.name == name)?;
+                (field.sample != "false").then(|| field.sample.clone())
+            };
+            let mut built = Value::Object(kind.settings(typed, &[]).unwrap());
+            let mut example = example;
+            for settings in [&mut built, &mut example] {
+                // Empty texts and line breaks at an end are left out.
+                let members = settings.as_object_mut().unwrap();
+                members.retain(|_, value| value.as_str() != Some(""));
+            }
+            assert_eq!(built, example, "{kind:?}");
+            for name in kind.secrets {
+                assert!(fields.iter().any(|field| field.is_secret && field.name == *name), "{kind:?} {name}");
+            }
         }
     }
 }

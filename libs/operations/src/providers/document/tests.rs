@@ -36,10 +36,17 @@ fn kinds() -> &'static [KnownKind] {
     static KINDS: LazyLock<[KnownKind; 2]> = LazyLock::new(|| {
         let channel = Channel::Email;
         [
-            KnownKind { channel, name: "smtp", secrets: &["password"], check: Box::new(check_smtp) },
+            KnownKind {
+                channel,
+                name: "smtp",
+                example: "{}",
+                secrets: &["password"],
+                check: Box::new(check_smtp),
+            },
             KnownKind {
                 channel,
                 name: "nested",
+                example: "{}",
                 secrets: &["token", "dkim.privateKey"],
                 check: Box::new(check_nested),
             },

@@ -1,10 +1,13 @@
 use domain::{Action, Actor, AppId};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sqlx::{PgConnection, Postgres, Transaction};
 
 use super::{NewProvider, SecretChange, StoredProvider, StoredRow};
 use crate::database::columns::integer;
 use crate::{Control, Error, database::audit::AuditEntry};
+
+/// Difference between two priorities if all providers of a channel get new ones.
+const STEP: i32 = 10;
 
 /// If the provider exists, its row stays locked until [`ProviderEdit::put`] commits or the edit is dropped.
 #[derive(Debug)]
@@ -54,48 +57,129 @@ impl Control<'_> {
         enabled: bool,
         actor: &Actor,
     ) -> Result<Option<i64>, Error> {
-        let mut transaction = self.0.begin().await?;
-        let version = sqlx::query_scalar!(
-            "UPDATE provider SET enabled = $3, version = version + 1, updated_at = now()
-             WHERE app_id = $1 AND identifier = $2 RETURNING version",
-            app.0,
-            identifier,
-            enabled
-        )
-        .fetch_optional(&mut *transaction)
-        .await?;
-        if version.is_some() {
-            let action = if enabled { Action::ProviderEnable } else { Action::ProviderDisable };
-            AuditEntry::new(app, actor, action, identifier).write(&mut transaction).await?;
-            transaction.commit().await?;
+        let (edit, stored) = self.edit_provider(app, identifier).await?;
+        match stored {
+            Some(_) => edit.enable(identifier, enabled, None, actor).await.map(Some),
+            None => Ok(None),
         }
-        Ok(version)
     }
 
     /// Removes a provider and its secrets. Its last version number is kept. Returns false if the provider does not exist.
     pub async fn remove_provider(self, app: AppId, identifier: &str, actor: &Actor) -> Result<bool, Error> {
+        let edit = ProviderEdit { transaction: self.0.begin().await?, app };
+        edit.remove(identifier, actor).await
+    }
+
+    /// Moves a provider to the place of the provider that is tried directly before it. Returns false, and changes nothing, if that is
+    /// another one than `before`.
+    pub async fn move_provider(
+        self,
+        app: AppId,
+        identifier: &str,
+        before: &str,
+        actor: &Actor,
+    ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
-        let before = described(&mut transaction, app, identifier).await?;
-        let removed = sqlx::query!("WITH removed AS (
-               DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
-             )
-             INSERT INTO removed_provider (app_id, identifier, version) SELECT * FROM removed
-             ON CONFLICT (app_id, identifier) DO UPDATE SET version = excluded.version", app.0, identifier)
+        let rows = sqlx::query!(
+            "SELECT identifier, priority FROM provider
+             WHERE app_id = $1 AND channel = (SELECT channel FROM provider WHERE app_id = $1 AND identifier = $2)
+             ORDER BY priority, identifier FOR UPDATE",
+            app.0,
+            identifier
+        )
+        .fetch_all(&mut *transaction)
+        .await?;
+        let old: Vec<(String, i32)> = rows.into_iter().map(|row| (row.identifier, row.priority)).collect();
+        let is_pair = |pair: &[(String, i32)]| matches!(pair, [(one, _), (two, _)] if one == before && two == identifier);
+        let Some(place) = old.windows(2).position(is_pair) else { return Ok(false) };
+        let changed = reordered(&old, place);
+        let (names, priorities): (Vec<String>, Vec<i32>) = changed.iter().cloned().unzip();
+        sqlx::query!(
+            "UPDATE provider SET priority = wanted.priority, version = version + 1, updated_at = now()
+             FROM unnest($2::text[], $3::int[]) AS wanted (identifier, priority)
+             WHERE app_id = $1 AND provider.identifier = wanted.identifier",
+            app.0,
+            &names,
+            &priorities
+        )
         .execute(&mut *transaction)
         .await?;
-        if removed.rows_affected() == 0 {
-            return Ok(false);
+        for (name, priority) in &changed {
+            let before = old.iter().find(|(known, _)| known == name).map(|(_, priority)| *priority);
+            AuditEntry::new(app, actor, Action::ProviderSet, name)
+                .changed(Some(json!({"priority": before})), Some(json!({"priority": priority})))
+                .write(&mut transaction)
+                .await?;
         }
-        AuditEntry::new(app, actor, Action::ProviderRemove, identifier)
-            .changed(before, None)
-            .write(&mut transaction)
-            .await?;
         transaction.commit().await?;
         Ok(true)
     }
 }
 
+/// Exchanges the providers at `place` and behind it, and returns those whose priority changes. Usually two priorities are exchanged. If
+/// providers share one, all get new priorities.
+fn reordered(old: &[(String, i32)], place: usize) -> Vec<(String, i32)> {
+    let mut names: Vec<&str> = old.iter().map(|(name, _)| name.as_str()).collect();
+    names.swap(place, place + 1);
+    let exchanged = names.iter().zip(old).map(|(name, (_, priority))| ((*name).to_owned(), *priority));
+    let mut wanted: Vec<(String, i32)> = exchanged.collect();
+    let is_ordered = wanted.is_sorted_by_key(|(name, priority)| (*priority, name.clone()));
+    if !is_ordered {
+        let places = names.iter().zip(1..);
+        wanted = places.map(|(name, place)| ((*name).to_owned(), place * STEP)).collect();
+    }
+    wanted.retain(|new| !old.contains(new));
+    wanted
+}
+
 impl ProviderEdit {
+    /// Enables or disables the provider, which must exist. Returns its new version. The audit log keeps the reason.
+    pub async fn enable(
+        mut self,
+        identifier: &str,
+        enabled: bool,
+        reason: Option<&str>,
+        actor: &Actor,
+    ) -> Result<i64, Error> {
+        let version = sqlx::query_scalar!(
+            "UPDATE provider SET enabled = $3, version = version + 1, updated_at = now()
+             WHERE app_id = $1 AND identifier = $2 RETURNING version",
+            self.app.0,
+            identifier,
+            enabled
+        )
+        .fetch_one(&mut *self.transaction)
+        .await?;
+        let action = if enabled { Action::ProviderEnable } else { Action::ProviderDisable };
+        AuditEntry::new(self.app, actor, action, identifier)
+            .changed(None, reason.map(|reason| json!({"reason": reason})))
+            .write(&mut self.transaction)
+            .await?;
+        self.transaction.commit().await?;
+        Ok(version)
+    }
+
+    /// Removes the provider, like [`Control::remove_provider`].
+    pub async fn remove(mut self, identifier: &str, actor: &Actor) -> Result<bool, Error> {
+        let before = described(&mut self.transaction, self.app, identifier).await?;
+        let removed = sqlx::query!("WITH removed AS (
+               DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
+             )
+             INSERT INTO removed_provider (app_id, identifier, version) SELECT * FROM removed
+             ON CONFLICT (app_id, identifier) DO UPDATE SET version = excluded.version", self.app.0, identifier)
+        .execute(&mut *self.transaction)
+        .await?;
+        if removed.rows_affected() == 0 {
+            return Ok(false);
+        }
+        AuditEntry::new(self.app, actor, Action::ProviderRemove, identifier)
+            .changed(before, None)
+            .write(&mut self.transaction)
+            .await?;
+        self.transaction.commit().await?;
+        Ok(true)
+    }
+
     /// Returns the provider's version, like [`Control::put_provider`].
     pub async fn put(mut self, provider: NewProvider<'_>, actor: &Actor) -> Result<i64, Error> {
         let identifier = provider.identifier;
@@ -181,4 +265,39 @@ async fn after_removed(
     .fetch_optional(connection)
     .await?;
     Ok(raised.unwrap_or(version))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(old: &[(&str, i32)], place: usize) -> Vec<(String, i32)> {
+        let old: Vec<_> = old.iter().map(|(name, priority)| ((*name).to_owned(), *priority)).collect();
+        let changed = reordered(&old, place);
+        let mut now: Vec<_> = old
+            .iter()
+            .map(|known| changed.iter().find(|(name, _)| *name == known.0).unwrap_or(known).clone())
+            .collect();
+        now.sort_by_key(|(name, priority)| (*priority, name.clone()));
+        now
+    }
+
+    #[test]
+    fn two_providers_exchange_their_places_and_the_others_keep_theirs() {
+        for old in [
+            &[("a", 1), ("b", 5), ("c", 9)][..],
+            &[("a", 1), ("b", 1), ("c", 1)],
+            &[("a", 1), ("b", 2), ("c", 2)],
+            &[("x", 1), ("b", 2), ("c", 2)],
+            &[("a", -5), ("d", 2), ("b", 7)],
+        ] {
+            for place in [0, 1] {
+                let mut wanted: Vec<&str> = old.iter().map(|(name, _)| *name).collect();
+                wanted.swap(place, place + 1);
+                let now: Vec<_> = after(old, place).into_iter().map(|(name, _)| name).collect();
+                assert_eq!(now, wanted, "{old:?} {place}");
+            }
+        }
+        assert_eq!(after(&[("a", 1), ("b", 5)], 0), [("b".to_owned(), 1), ("a".to_owned(), 5)]);
+    }
 }

@@ -144,3 +144,22 @@ async fn setting_a_provider_again_replaces_its_rate_limit() {
     put(&fixture, app, smtp("main", &settings)).await;
     assert_eq!(limit().await, None);
 }
+
+#[tokio::test]
+async fn a_provider_moves_before_the_one_that_the_caller_saw_before_it() {
+    let fixture = fixture().await;
+    let (app, settings) = (fixture.app("shop").await, json!({}));
+    for identifier in ["a", "b", "c"] {
+        put(&fixture, app, smtp(identifier, &settings)).await;
+    }
+    put(&fixture, app, NewProvider { channel: Channel::Sms, ..smtp("sms", &settings) }).await;
+    let control = fixture.store.control();
+    assert!(control.move_provider(app, "c", "b", &Actor::System).await.unwrap());
+    for (identifier, before) in [("c", "b"), ("a", "c"), ("sms", "c"), ("none", "a"), ("a", "none")] {
+        let moved = control.move_provider(app, identifier, before, &Actor::System).await.unwrap();
+        assert!(!moved, "{identifier} is not behind {before}");
+    }
+    let listed = control.list_providers(app).await.unwrap();
+    let order: Vec<_> = listed.iter().map(|row| (row.identifier.as_str(), row.version)).collect();
+    assert_eq!(order, [("a", 1), ("c", 2), ("b", 2), ("sms", 1)]);
+}
