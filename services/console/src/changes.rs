@@ -10,7 +10,10 @@ use crate::client::client;
 use crate::console::Console;
 use crate::pages::shell::Visit;
 use crate::pages::templates::{editor, publish};
-use crate::pages::{account, cancel, erase, lift, operator, operators, provider_change, provider_form, providers, redrive, release, reveal};
+use crate::pages::{
+    account, cancel, erase, lift, operator, operators, provider_change, provider_form, providers, redrive,
+    release, reveal,
+};
 use crate::query::Pairs;
 use crate::session;
 

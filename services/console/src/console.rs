@@ -13,8 +13,8 @@ use operations::templates::TestSends;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
-use web::file::compress;
 use uuid::Uuid;
+use web::file::compress;
 
 use crate::admin::AdminApi;
 use crate::answer::{Answer, Refusal, RefusalPage, page, see_other};
@@ -26,7 +26,8 @@ use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
-    people, provider_change, provider_form, provider_sign_in, providers, redrive, refused, release, reveal, sends, sign_in, templates, waiting,
+    people, provider_change, provider_form, provider_sign_in, providers, redrive, refused, release, reveal,
+    sends, sign_in, templates, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -84,7 +85,6 @@ impl Console {
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
-            kinds,
             operations,
             sign_ins: SignIns::new(context.store.clone())?.with_passwords(settings.passwords),
             overviews: Overviews::new(context.store.clone()),

@@ -4,7 +4,6 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_perc
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
 pub const ROUTES: [(&str, &str); 83] = [
-pub const ROUTES: [(&str, &str); 45] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),

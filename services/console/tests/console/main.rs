@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod access;
-mod admin;
-mod budgets;
 mod account;
+mod admin;
 mod audit;
+mod budgets;
 mod changes;
 mod failures;
 mod fixture;
