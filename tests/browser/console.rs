@@ -27,14 +27,14 @@ async fn fill(running: &RunningProcess) -> String {
     send
 }
 
-async fn go(browser: &mut Browser, window: &Window, url: &str) {
+pub(crate) async fn go(browser: &mut Browser, window: &Window, url: &str) {
     browser.call(window, "Page.navigate", json!({"url": url})).await;
     let loaded = format!("document.readyState === 'complete' && location.href.startsWith('{url}')");
     browser.until_true(window, url, &loaded).await;
 }
 
 /// Signs in by the link of `tidings up`, with a click. Returns the address of the console.
-async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
+pub(crate) async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
     let link = running.dev("console");
     go(browser, window, link).await;
     browser.evaluate(window, "document.querySelector('form button').click(); true").await;
@@ -48,6 +48,46 @@ async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProces
     link.split("/welcome").next().unwrap().to_owned()
 }
 
+/// Names and paths of the pages.
+fn pages(send: &str) -> Vec<(&'static str, String)> {
+    let pages = [
+        ("overview", "/apps/demo".to_owned()),
+        ("sends", "/apps/demo/sends".to_owned()),
+        ("send", format!("/apps/demo/sends/{send}")),
+        ("explain", format!("/apps/demo/sends/{send}/explain?recipient=0")),
+        ("sends-nothing-found", "/apps/demo/sends?q=category:orders+chanel:email+unheard-of".to_owned()),
+        ("people", "/apps/demo/people".to_owned()),
+        ("person", "/apps/demo/people/ada".to_owned()),
+        ("waiting", "/apps/demo/waiting".to_owned()),
+        ("parked", "/apps/demo/parked".to_owned()),
+        (
+            "release",
+            "/apps/demo/waiting/release?channel=email&reason=breaker_open&provider=stand-in&code=421"
+                .to_owned(),
+        ),
+        ("redrive", "/apps/demo/parked/redrive?cause=20429&channel=sms".to_owned()),
+        ("redrive-run", "/apps/demo/parked/runs/3".to_owned()),
+        ("cancel", format!("/apps/demo/sends/{send}/cancel")),
+        ("erase", "/apps/demo/people/ada/erase".to_owned()),
+        ("lift", format!("/apps/demo/suppressions/lift?channel=email&delivery={DEAD}")),
+        ("refused", "/apps/demo/refused".to_owned()),
+        ("providers", "/apps/demo/providers".to_owned()),
+        ("provider", "/apps/demo/provider/stand-in-sms".to_owned()),
+        ("provider-kinds", "/apps/demo/providers/new".to_owned()),
+        ("provider-form", "/apps/demo/providers/new?channel=email&kind=smtp".to_owned()),
+        ("provider-edit", "/apps/demo/provider/stand-in-sms/edit".to_owned()),
+        ("provider-switch", "/apps/demo/provider/stand-in/switch".to_owned()),
+        ("provider-remove", "/apps/demo/provider/stand-in/remove".to_owned()),
+        ("setup-demo", "/apps/demo/setup".to_owned()),
+        ("setup-app", "/setup".to_owned()),
+        ("installation", "/installation".to_owned()),
+        ("apps", "/apps".to_owned()),
+        ("sign-in", "/sign-in".to_owned()),
+        ("not-found", "/apps/none".to_owned()),
+    ];
+    pages.into()
+}
+
 #[tokio::test]
 async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
     let (running, _files) = demo().await;
@@ -55,32 +95,7 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
     let mut browser = Browser::start(&running).await;
     let window = browser.open_url("about:blank").await;
     let console = sign_in(&mut browser, &window, &running).await;
-    let pages = [
-        ("overview", "/apps/demo"),
-        ("sends", "/apps/demo/sends"),
-        ("send", &format!("/apps/demo/sends/{send}")),
-        ("explain", &format!("/apps/demo/sends/{send}/explain?recipient=0")),
-        ("sends-nothing-found", "/apps/demo/sends?q=category:orders+chanel:email+unheard-of"),
-        ("people", "/apps/demo/people"),
-        ("person", "/apps/demo/people/ada"),
-        ("waiting", "/apps/demo/waiting"),
-        ("parked", "/apps/demo/parked"),
-        (
-            "release",
-            "/apps/demo/waiting/release?channel=email&reason=breaker_open&provider=stand-in&code=421",
-        ),
-        ("redrive", "/apps/demo/parked/redrive?cause=20429&channel=sms"),
-        ("redrive-run", "/apps/demo/parked/runs/3"),
-        ("cancel", &format!("/apps/demo/sends/{send}/cancel")),
-        ("erase", "/apps/demo/people/ada/erase"),
-        ("lift", &format!("/apps/demo/suppressions/lift?channel=email&delivery={DEAD}")),
-        ("refused", "/apps/demo/refused"),
-        ("installation", "/installation"),
-        ("apps", "/apps"),
-        ("sign-in", "/sign-in"),
-        ("not-found", "/apps/none"),
-    ];
-    for (name, path) in pages {
+    for (name, path) in pages(&send) {
         for (width, scheme) in VIEWS {
             let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
             browser.call(&window, "Emulation.setDeviceMetricsOverride", size).await;
@@ -100,6 +115,10 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
                 let rename = "document.querySelector('td.words').textContent = 'node-1'";
                 browser.evaluate(&window, rename).await;
             }
+            if name == "provider" {
+                let ports = "document.querySelectorAll('.setting').forEach((it) => { it.textContent = it.textContent.replace(/:\\d+/, ':8443'); })";
+                browser.evaluate(&window, ports).await;
+            }
             picture(&mut browser, &window, &format!("{name}-{width}-{scheme}")).await;
         }
         browser.has_no_findings_of_axe(&window).await;
@@ -107,7 +126,7 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
     }
 }
 
-async fn picture(browser: &mut Browser, window: &Window, name: &str) {
+pub(crate) async fn picture(browser: &mut Browser, window: &Window, name: &str) {
     if std::env::var_os(PICTURES).is_none() {
         return;
     }
@@ -140,6 +159,7 @@ async fn the_console_works_without_scripts() {
         ("People", "People"),
         ("Waiting", "Waiting"),
         ("Parked", "Parked"),
+        ("Providers", "Providers"),
         ("Refused", "Refused calls"),
     ] {
         let click = format!(
@@ -168,21 +188,21 @@ async fn the_console_works_without_scripts() {
 }
 
 /// Follows the link or presses the button whose text begins with these words.
-async fn press(browser: &mut Browser, window: &Window, text: &str) {
+pub(crate) async fn press(browser: &mut Browser, window: &Window, text: &str) {
     let press = format!(
         "[...document.querySelectorAll('main a, main button')].find((it) => it.textContent.trim().startsWith('{text}')).click(); true"
     );
     browser.evaluate(window, &press).await;
 }
 
-async fn until_heading(browser: &mut Browser, window: &Window, start: &str) {
+pub(crate) async fn until_heading(browser: &mut Browser, window: &Window, start: &str) {
     let shown = format!(
         "document.readyState === 'complete' && (document.querySelector('h1')?.textContent ?? '').startsWith('{start}')"
     );
     browser.until_true(window, start, &shown).await;
 }
 
-async fn until_done(browser: &mut Browser, window: &Window, text: &str) {
+pub(crate) async fn until_done(browser: &mut Browser, window: &Window, text: &str) {
     let shown = format!("(document.querySelector('.done')?.textContent ?? '').includes('{text}')");
     browser.until_true(window, text, &shown).await;
 }

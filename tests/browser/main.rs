@@ -29,3 +29,4 @@ mod running;
 mod send;
 mod service_worker;
 mod settings;
+mod setup;

@@ -8,7 +8,7 @@ use web::peer;
 use crate::answer::{Answer, Refusal};
 use crate::console::Console;
 use crate::pages::shell::Visit;
-use crate::pages::{cancel, erase, lift, provider_change, provider_form, providers, redrive, release};
+use crate::pages::{cancel, erase, lift, provider_change, provider_form, providers, redrive, release, setup};
 use crate::query::Pairs;
 use crate::session;
 
@@ -36,6 +36,7 @@ pub(crate) async fn change(
         ["suppressions", "lift"] => lift::lift(change).await,
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
         ["waiting", "release"] => release::release(change).await,
+        ["setup"] => setup::send(change).await,
         ["providers", "new"] => provider_form::create(change).await,
         ["provider", id, "edit"] => provider_form::update(change, id).await,
         ["provider", id, "test"] => providers::test(change, id).await,

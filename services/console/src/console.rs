@@ -1,5 +1,7 @@
 //! From a request to its page.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
@@ -8,7 +10,7 @@ use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
 use operations::providers::{KnownKind, ProviderTests};
-use operations::{MasterKeySource, Operations, apps};
+use operations::{MasterKeySource, Operations, Permission, Publisher, Sends, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
 
@@ -18,7 +20,7 @@ use crate::files::Files;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     cancel, erase, explain, find, installation, lift, overview, parked, people, provider_change,
-    provider_form, providers, redrive, refused, release, sends, sign_in, waiting,
+    provider_form, providers, redrive, refused, release, sends, setup, sign_in, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -35,6 +37,8 @@ const HEADERS: [(HeaderName, &str); 4] = [
 const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
      console.public_url to the address in your browser.";
 
+const MISSING: Refusal = Refusal::NotFound("There is no page at this address.");
+
 /// State that all requests share.
 pub(crate) struct Console {
     pub(crate) operations: Operations,
@@ -42,6 +46,8 @@ pub(crate) struct Console {
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
     pub(crate) provider_tests: ProviderTests,
+    /// Sends that operators make.
+    pub(crate) sends: Sends,
     /// Kinds of providers that this release knows.
     pub(crate) kinds: &'static [KnownKind],
     pub(crate) files: Files,
@@ -64,6 +70,7 @@ impl Console {
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
+            sends: Sends::start(context, Arc::new(Publisher::start(context, context.tasks.token()))),
             kinds,
             operations,
             sign_ins: SignIns::new(context.store.clone())?,
@@ -119,7 +126,6 @@ impl Console {
     }
 
     async fn route(&self, request: &HttpRequest, body: &[u8]) -> Answer {
-        const MISSING: Refusal = Refusal::NotFound("There is no page at this address.");
         let path = segments(request.uri().path(), &self.base).ok_or(MISSING)?;
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         let query = Pairs::parse(request.query_string());
@@ -137,45 +143,55 @@ impl Console {
             }
             ("GET", []) => self.home(request).await,
             ("GET", ["apps"]) => overview::apps(self, self.visit(request, None, &query, "").await?),
+            ("GET", ["setup"]) => setup::ask_app(self, self.visit(request, None, &query, "").await?),
+            ("POST", ["setup"]) => {
+                setup::create_app(self, self.visit(request, None, &query, "").await?, &form()).await
+            }
             ("GET", ["installation"]) => {
                 installation::show(self, self.visit(request, None, &query, "").await?).await
             }
             ("GET", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
-                match rest {
-                    [] => overview::overview(self, visit).await,
-                    ["sends"] => sends::list(self, visit, &query).await,
-                    ["sends", id] => sends::send(self, visit, id, &query).await,
-                    ["sends", id, "explain"] => explain::explain(self, visit, id, &query).await,
-                    ["sends", id, "cancel"] => cancel::ask(self, visit, id).await,
-                    ["suppressions", "lift"] => lift::ask(self, visit, &query).await,
-                    ["people"] => people::list(self, visit, &query).await,
-                    ["people", identifier] => people::person(self, visit, identifier).await,
-                    ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
-                    ["people", "number", number] => people::numbered(self, visit, number).await,
-                    ["waiting", "release"] => release::ask(self, visit, &query).await,
-                    ["waiting"] => waiting::list(self, visit).await,
-                    ["parked"] => parked::list(self, visit, &query).await,
-                    ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
-                    ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
-                    ["parked", "runs", id] => redrive::run(self, visit, id).await,
-                    ["providers"] => providers::list(self, visit).await,
-                    ["providers", "new"] => provider_form::new(self, visit, &query),
-                    ["provider", id] => providers::show(self, visit, id).await,
-                    // The result of a test has the address of its form. Opened again, it is the page of the provider.
-                    ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
-                    ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
-                    ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
-                    ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
-                    ["refused"] => refused::list(self, visit, &query).await,
-                    ["find"] => find::find(self, visit, &query).await,
-                    _ => Err(MISSING),
-                }
+                Box::pin(self.of_app(request, visit, rest, &query)).await
             }
             ("POST", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
                 change(self, request, (visit, rest), &query, body).await
             }
+            _ => Err(MISSING),
+        }
+    }
+
+    /// Shows a page of an app, by the segments of the path below the app.
+    async fn of_app(&self, request: &HttpRequest, visit: Visit, below: &[&str], query: &Pairs) -> Answer {
+        match below {
+            [] => overview::overview(self, visit).await,
+            ["sends"] => sends::list(self, visit, query).await,
+            ["sends", id] => sends::send(self, visit, id, query).await,
+            ["sends", id, "explain"] => explain::explain(self, visit, id, query).await,
+            ["sends", id, "cancel"] => cancel::ask(self, visit, id).await,
+            ["suppressions", "lift"] => lift::ask(self, visit, query).await,
+            ["people"] => people::list(self, visit, query).await,
+            ["people", identifier] => people::person(self, visit, identifier).await,
+            ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
+            ["people", "number", number] => people::numbered(self, visit, number).await,
+            ["waiting", "release"] => release::ask(self, visit, query).await,
+            ["waiting"] => waiting::list(self, visit).await,
+            ["parked"] => parked::list(self, visit, query).await,
+            ["parked", "redrive"] => redrive::ask(self, visit, request, query).await,
+            ["parked", "redrive.csv"] => redrive::csv(self, visit, query).await,
+            ["parked", "runs", id] => redrive::run(self, visit, id).await,
+            ["providers"] => providers::list(self, visit).await,
+            ["providers", "new"] => provider_form::new(self, visit, query),
+            ["provider", id] => providers::show(self, visit, id).await,
+            // The result of a test has the address of its form. Opened again, it is the page of the provider.
+            ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
+            ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
+            ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
+            ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
+            ["setup"] => setup::show(self, visit, query).await,
+            ["refused"] => refused::list(self, visit, query).await,
+            ["find"] => find::find(self, visit, query).await,
             _ => Err(MISSING),
         }
     }
@@ -227,6 +243,9 @@ impl Console {
         let visit = self.visit(request, None, &Pairs::default(), "").await?;
         Ok(see_other(match visit.apps.as_slice() {
             [only] => visit.app_path(only),
+            [] if visit.operator.caller.may(Permission::ManageApps, None).is_ok() => {
+                format!("{}/setup", self.base)
+            }
             _ => format!("{}/apps", self.base),
         }))
     }

@@ -16,6 +16,7 @@ pub(crate) mod redrive;
 pub(crate) mod refused;
 pub(crate) mod release;
 pub(crate) mod sends;
+pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
 pub(crate) mod waiting;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 45] = [
+pub const ROUTES: [(&str, &str); 49] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -12,6 +12,8 @@ pub const ROUTES: [(&str, &str); 45] = [
     ("POST", "/sign-out"),
     ("GET", "/apps"),
     ("GET", "/installation"),
+    ("GET", "/setup"),
+    ("POST", "/setup"),
     ("GET", "/apps/{app}"),
     ("GET", "/apps/{app}/sends"),
     ("GET", "/apps/{app}/sends/{id}"),
@@ -34,6 +36,8 @@ pub const ROUTES: [(&str, &str); 45] = [
     ("GET", "/apps/{app}/parked/redrive.csv"),
     ("GET", "/apps/{app}/parked/runs/{number}"),
     ("POST", "/apps/{app}/parked/runs/{number}"),
+    ("GET", "/apps/{app}/setup"),
+    ("POST", "/apps/{app}/setup"),
     ("GET", "/apps/{app}/providers"),
     ("GET", "/apps/{app}/providers/new"),
     ("POST", "/apps/{app}/providers/new"),

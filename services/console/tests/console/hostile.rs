@@ -69,6 +69,7 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends/{send}/cancel"),
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
+        "/setup".to_owned(),
         "/providers".to_owned(),
         "/providers/new".to_owned(),
         "/providers/new?channel=email&kind=pigeon".to_owned(),
@@ -80,7 +81,7 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
     let pages = below.into_iter().map(|below| format!("{app}{below}"));
-    pages.chain(["/apps".to_owned()]).collect()
+    pages.chain(["/apps".to_owned(), "/setup".to_owned()]).collect()
 }
 
 async fn send(console: &TestConsole) -> String {

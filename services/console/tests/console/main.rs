@@ -8,4 +8,5 @@ mod fixture;
 mod hostile;
 mod providers;
 mod redrives;
+mod setup;
 mod sign_in;
