@@ -29,6 +29,19 @@ const OF_OPERATORS: [(&str, &str); 9] = [
     ("account", "/account"),
 ];
 
+/// Pages about providers and the setup of an app.
+const OF_PROVIDERS: [(&str, &str); 9] = [
+    ("providers", "/apps/demo/providers"),
+    ("provider", "/apps/demo/provider/stand-in-sms"),
+    ("provider-kinds", "/apps/demo/providers/new"),
+    ("provider-form", "/apps/demo/providers/new?channel=email&kind=smtp"),
+    ("provider-edit", "/apps/demo/provider/stand-in-sms/edit"),
+    ("provider-switch", "/apps/demo/provider/stand-in/switch"),
+    ("provider-remove", "/apps/demo/provider/stand-in/remove"),
+    ("setup-demo", "/apps/demo/setup"),
+    ("setup-app", "/setup"),
+];
+
 pub(crate) async fn fill(running: &RunningProcess) -> String {
     let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
     let mut transaction = pool.begin().await.unwrap();
@@ -101,7 +114,12 @@ fn pages(send: &str) -> Vec<(&'static str, String)> {
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
     ];
-    pages.into_iter().chain(OF_OPERATORS).map(|(name, path)| (name, path.to_owned())).collect()
+    pages
+        .into_iter()
+        .chain(OF_OPERATORS)
+        .chain(OF_PROVIDERS)
+        .map(|(name, path)| (name, path.to_owned()))
+        .collect()
 }
 
 #[tokio::test]
@@ -133,6 +151,10 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
                 // The name of the machine would change the picture.
                 let rename = "document.querySelector('td.words').textContent = 'node-1'";
                 browser.evaluate(&window, rename).await;
+            }
+            if name == "provider" {
+                let ports = "document.querySelectorAll('.setting').forEach((it) => { it.textContent = it.textContent.replace(/:\\d+/, ':8443'); })";
+                browser.evaluate(&window, ports).await;
             }
             picture(&mut browser, &window, &format!("{name}-{width}-{scheme}")).await;
         }
@@ -186,6 +208,7 @@ async fn the_console_works_without_scripts() {
         ("Waiting", "Waiting"),
         ("Parked", "Parked"),
         ("Templates", "Templates"),
+        ("Providers", "Providers"),
         ("Refused", "Refused calls"),
     ] {
         let click = format!(

@@ -33,3 +33,4 @@ mod running;
 mod send;
 mod service_worker;
 mod settings;
+mod setup;

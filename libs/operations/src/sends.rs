@@ -10,6 +10,7 @@ mod push_sizes;
 pub mod recent;
 pub mod status;
 pub mod submission;
+pub mod try_out;
 pub(crate) mod volume;
 
 use std::num::NonZeroU32;

@@ -12,7 +12,7 @@ use crate::pages::shell::Visit;
 use crate::pages::templates::{editor, publish};
 use crate::pages::{
     account, cancel, erase, lift, operator, operators, provider_change, provider_form, providers, redrive,
-    release, reveal,
+    release, reveal, setup,
 };
 use crate::query::Pairs;
 use crate::session;
@@ -42,6 +42,7 @@ pub(crate) async fn change(
         ["people", identifier, "erase"] => erase::erase(change, identifier).await,
         ["people", identifier, "reveal"] => reveal::reveal(change, identifier).await,
         ["waiting", "release"] => release::release(change).await,
+        ["setup"] => setup::send(change).await,
         ["providers", "new"] => provider_form::create(change).await,
         ["provider", id, "edit"] => provider_form::update(change, id).await,
         ["provider", id, "test"] => providers::test(change, id).await,

@@ -1,5 +1,7 @@
 //! From a request to its page.
 
+use std::sync::Arc;
+
 use actix_web::http::header::{CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use actix_web::http::{Method, StatusCode};
 use actix_web::{HttpRequest, HttpResponse};
@@ -10,7 +12,7 @@ use operations::operators::SignIns;
 use operations::overview::Overviews;
 use operations::providers::{KnownKind, ProviderTests};
 use operations::templates::TestSends;
-use operations::{MasterKeySource, Operations, apps};
+use operations::{MasterKeySource, Operations, Permission, Publisher, Sends, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
 use uuid::Uuid;
@@ -27,7 +29,7 @@ use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
     people, provider_change, provider_form, provider_sign_in, providers, redrive, refused, release, reveal,
-    sends, sign_in, templates, waiting,
+    sends, setup, sign_in, templates, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -56,6 +58,8 @@ pub(crate) struct Console {
     pub(crate) installations: Installations,
     pub(crate) test_sends: TestSends,
     pub(crate) provider_tests: ProviderTests,
+    /// Sends that operators make.
+    pub(crate) sends: Sends,
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -85,6 +89,7 @@ impl Console {
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
+            sends: Sends::start(context, Arc::new(Publisher::start(context, context.tasks.token()))),
             operations,
             sign_ins: SignIns::new(context.store.clone())?.with_passwords(settings.passwords),
             overviews: Overviews::new(context.store.clone()),
@@ -178,7 +183,7 @@ impl Console {
                 self.files.answer(name, request).ok_or(MISSING)
             }
             ("GET", []) => self.home(request).await,
-            ("GET", ["apps"] | ["installation" | "operators" | "account" | "audit", ..]) => {
+            ("GET", ["apps"] | ["setup" | "installation" | "operators" | "account" | "audit", ..]) => {
                 let visit = self.visit(request, None, &query, "").await?;
                 self.page_beside_apps(request, visit, &path, &query).await
             }
@@ -186,40 +191,12 @@ impl Console {
                 let visit = self.visit(request, None, &query, "").await?;
                 change_installation(self, request, (visit, &path), &query, body).await
             }
+            ("POST", ["setup"]) => {
+                setup::create_app(self, self.visit(request, None, &query, "").await?, &form()).await
+            }
             ("GET", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
-                match rest {
-                    [] => overview::overview(self, visit).await,
-                    ["sends"] => sends::list(self, visit, &query).await,
-                    ["sends", id] => sends::send(self, visit, id, &query).await,
-                    ["sends", id, "explain"] => explain::explain(self, visit, id, &query).await,
-                    ["sends", id, "cancel"] => cancel::ask(self, visit, id).await,
-                    ["suppressions", "lift"] => lift::ask(self, visit, &query).await,
-                    ["people"] => people::list(self, visit, &query).await,
-                    ["people", identifier] => people::person(self, visit, identifier).await,
-                    ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
-                    ["people", identifier, "reveal"] => reveal::ask(self, visit, identifier, &query).await,
-                    ["audit"] => audit::list(self, visit, &query).await,
-                    ["people", "number", number] => people::numbered(self, visit, number).await,
-                    ["waiting", "release"] => release::ask(self, visit, &query).await,
-                    ["waiting"] => waiting::list(self, visit).await,
-                    ["parked"] => parked::list(self, visit, &query).await,
-                    ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
-                    ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
-                    ["parked", "runs", id] => redrive::run(self, visit, id).await,
-                    ["templates" | "new-template", ..] => templates::open(self, visit, rest, &query).await,
-                    ["providers"] => providers::list(self, visit).await,
-                    ["providers", "new"] => provider_form::new(self, visit, &query),
-                    ["provider", id] => providers::show(self, visit, id).await,
-                    // The result of a test has the address of its form. Opened again, it is the page of the provider.
-                    ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
-                    ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
-                    ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
-                    ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
-                    ["refused"] => refused::list(self, visit, &query).await,
-                    ["find"] => find::find(self, visit, &query).await,
-                    _ => Err(MISSING),
-                }
+                Box::pin(self.of_app(request, visit, rest, &query)).await
             }
             ("POST", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
@@ -239,6 +216,7 @@ impl Console {
     ) -> Answer {
         match path {
             ["apps"] => overview::apps(self, visit),
+            ["setup"] => setup::ask_app(self, visit),
             ["installation"] => installation::show(self, visit).await,
             ["operators"] => operators::list(self, visit).await,
             ["operators", "new"] => operators::ask(self, visit, request).await,
@@ -246,6 +224,43 @@ impl Console {
             ["operators", email, step] => operator::ask(self, visit, request, (email, step), query).await,
             ["account"] | ["account", "password" | "sessions"] => account::show(self, visit, request).await,
             ["audit"] => audit::list(self, visit, query).await,
+            _ => Err(MISSING),
+        }
+    }
+
+    /// Shows a page of an app, by the segments of the path below the app.
+    async fn of_app(&self, request: &HttpRequest, visit: Visit, below: &[&str], query: &Pairs) -> Answer {
+        match below {
+            [] => overview::overview(self, visit).await,
+            ["sends"] => sends::list(self, visit, query).await,
+            ["sends", id] => sends::send(self, visit, id, query).await,
+            ["sends", id, "explain"] => explain::explain(self, visit, id, query).await,
+            ["sends", id, "cancel"] => cancel::ask(self, visit, id).await,
+            ["suppressions", "lift"] => lift::ask(self, visit, query).await,
+            ["people"] => people::list(self, visit, query).await,
+            ["people", identifier] => people::person(self, visit, identifier).await,
+            ["people", identifier, "erase"] => erase::ask(self, visit, request, identifier).await,
+            ["people", identifier, "reveal"] => reveal::ask(self, visit, identifier, query).await,
+            ["audit"] => audit::list(self, visit, query).await,
+            ["people", "number", number] => people::numbered(self, visit, number).await,
+            ["waiting", "release"] => release::ask(self, visit, query).await,
+            ["waiting"] => waiting::list(self, visit).await,
+            ["parked"] => parked::list(self, visit, query).await,
+            ["parked", "redrive"] => redrive::ask(self, visit, request, query).await,
+            ["parked", "redrive.csv"] => redrive::csv(self, visit, query).await,
+            ["parked", "runs", id] => redrive::run(self, visit, id).await,
+            ["templates" | "new-template", ..] => templates::open(self, visit, below, query).await,
+            ["providers"] => providers::list(self, visit).await,
+            ["providers", "new"] => provider_form::new(self, visit, query),
+            ["provider", id] => providers::show(self, visit, id).await,
+            // The result of a test has the address of its form. Opened again, it is the page of the provider.
+            ["provider", id, "test" | "move"] => Ok(see_other(providers::path(&visit, id, ""))),
+            ["provider", id, "edit"] => provider_form::edit(self, visit, id).await,
+            ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
+            ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
+            ["setup"] => setup::show(self, visit, query).await,
+            ["refused"] => refused::list(self, visit, query).await,
+            ["find"] => find::find(self, visit, query).await,
             _ => Err(MISSING),
         }
     }
@@ -302,6 +317,9 @@ impl Console {
         let visit = self.visit(request, None, &Pairs::default(), "").await?;
         Ok(see_other(match visit.apps.as_slice() {
             [only] => visit.app_path(only),
+            [] if visit.operator.caller.may(Permission::ManageApps, None).is_ok() => {
+                format!("{}/setup", self.base)
+            }
             _ => format!("{}/apps", self.base),
         }))
     }

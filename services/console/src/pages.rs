@@ -22,6 +22,7 @@ pub(crate) mod refused;
 pub(crate) mod release;
 pub(crate) mod reveal;
 pub(crate) mod sends;
+pub(crate) mod setup;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
 pub(crate) mod templates;

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 83] = [
+pub const ROUTES: [(&str, &str); 87] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -34,6 +34,8 @@ pub const ROUTES: [(&str, &str); 83] = [
     ("GET", "/account/sessions"),
     ("POST", "/account/sessions"),
     ("GET", "/audit"),
+    ("GET", "/setup"),
+    ("POST", "/setup"),
     ("GET", "/apps/{app}"),
     ("GET", "/apps/{app}/sends"),
     ("GET", "/apps/{app}/sends/{id}"),
@@ -72,6 +74,8 @@ pub const ROUTES: [(&str, &str); 83] = [
     ("GET", "/apps/{app}/templates/{id}/versions/{number}/frame"),
     ("GET", "/apps/{app}/templates/{id}/versions/{number}/restore"),
     ("POST", "/apps/{app}/templates/{id}/versions/{number}/restore"),
+    ("GET", "/apps/{app}/setup"),
+    ("POST", "/apps/{app}/setup"),
     ("GET", "/apps/{app}/providers"),
     ("GET", "/apps/{app}/providers/new"),
     ("POST", "/apps/{app}/providers/new"),

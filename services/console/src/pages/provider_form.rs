@@ -39,6 +39,14 @@ struct FieldView {
     is_stored: bool,
 }
 
+impl FieldView {
+    /// Comment of the example, without the word that says in which part of the form the field is.
+    fn hint(&self) -> &str {
+        let note = self.field.note.as_str();
+        note.strip_prefix("optional").map_or(note, |rest| rest.trim_start_matches([':', ';', ' ']))
+    }
+}
+
 #[derive(Template)]
 #[template(path = "provider_form.html")]
 struct FormPage {

@@ -5,6 +5,7 @@ use domain::{Channel, DeliveryId, Role, SendId};
 use operations::Permission;
 use operations::operators::SignedIn;
 use operations::people::{MaskedPerson, shown_identifier};
+use serde_json::Value;
 use store::control::app::App;
 
 use crate::route::encoded;
@@ -24,6 +25,13 @@ impl Api {
         let (url, prefix) = (quoted(format!("{}{resource}", self.url)), &self.header_prefix);
         let key = quoted(format!("{prefix}-API-KEY: {api_key}"));
         format!("curl -sS {url} \\\n  -H {key} \\\n  -H \"{prefix}-API-SECRET: $SECRET\"")
+    }
+
+    /// Returns a command that sends a body to the API.
+    pub(crate) fn send(&self, api_key: &str, body: &Value) -> String {
+        let body = format!("{body:#}").replace('\'', r"'\''");
+        let call = self.curl(api_key, "/v3/notifications");
+        format!("{call} \\\n  -H 'Content-Type: application/json' \\\n  -d '{body}'")
     }
 }
 
@@ -211,6 +219,10 @@ impl Visit {
         let app = self.app.as_ref().map(|app| app.id);
         let grants = self.operator.grants.iter();
         grants.filter(|grant| grant.app.is_none() || grant.app == app).map(|grant| grant.role).max()
+    }
+
+    pub(crate) fn creates_apps(&self) -> bool {
+        self.operator.caller.may(Permission::ManageApps, None).is_ok()
     }
 
     /// Returns true if the operator may see the installation, which all apps share.

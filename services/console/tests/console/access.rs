@@ -8,7 +8,7 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 22] = [
+const LEAST: [(&str, &str, Role); 23] = [
     ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
@@ -27,6 +27,7 @@ const LEAST: [(&str, &str, Role); 22] = [
     ("GET POST", "/restore", Role::Editor),
     ("GET POST", "/providers/new", Role::Operator),
     ("GET POST", "/provider/{id}/edit", Role::Operator),
+    ("POST", "/setup", Role::Editor),
     ("GET POST", "/switch", Role::Operator),
     ("GET POST", "/remove", Role::Operator),
     ("POST", "/move", Role::Operator),

@@ -82,6 +82,7 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends/{send}/cancel"),
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
+        "/setup".to_owned(),
         "/providers".to_owned(),
         "/providers/new".to_owned(),
         "/providers/new?channel=email&kind=pigeon".to_owned(),
@@ -101,7 +102,7 @@ fn pages(send: &str) -> Vec<String> {
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
     let pages = below.into_iter().map(|below| format!("{app}{below}"));
-    let beside = ["/apps", "/operators", "/operators/new", "/account", "/audit"].map(str::to_owned);
+    let beside = ["/apps", "/setup", "/operators", "/operators/new", "/account", "/audit"].map(str::to_owned);
     let operator = format!("/operators/{}", encoded(OPERATOR));
     let steps = ["", "/grant", "/grant?scope=all", "/revoke?scope=all", "/disable", "/enable", "/link"];
     pages.chain(beside).chain(steps.map(|step| format!("{operator}{step}"))).collect()

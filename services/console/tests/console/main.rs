@@ -13,5 +13,6 @@ mod hostile;
 mod operators;
 mod providers;
 mod redrives;
+mod setup;
 mod sign_in;
 mod templates;
