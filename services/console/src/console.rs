@@ -59,7 +59,7 @@ pub(crate) struct Console {
     pub(crate) test_sends: TestSends,
     pub(crate) provider_tests: ProviderTests,
     /// Sends that operators make.
-    pub(crate) sends: Sends,
+    pub(crate) sends: Arc<Sends>,
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -86,10 +86,11 @@ impl Console {
         let operations = Operations::new(context.store.clone(), master_key, allow_private);
         let (url, files) = (crate::console_url(&context.config), Files::new()?);
         let oidc = settings.oidc.as_ref().map(|oidc| Oidc::new(oidc, &url)).transpose()?;
+        let publisher = Arc::new(Publisher::start(context, context.tasks.token()));
+        let sends = Arc::new(Sends::start(context, publisher));
         Ok(Console {
             installations: Installations::new(operations.clone(), context.log.clone()),
             provider_tests: ProviderTests::new(operations.clone(), context.log.clone()),
-            sends: Sends::start(context, Arc::new(Publisher::start(context, context.tasks.token()))),
             operations,
             sign_ins: SignIns::new(context.store.clone())?.with_passwords(settings.passwords),
             overviews: Overviews::new(context.store.clone()),
@@ -97,7 +98,8 @@ impl Console {
             url,
             kinds,
             files,
-            test_sends: TestSends::start(context),
+            test_sends: TestSends::new(Arc::clone(&sends)),
+            sends,
             partitions: context.partitions,
             base: settings.base_path.clone(),
             oidc,

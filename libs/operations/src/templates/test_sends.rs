@@ -10,7 +10,6 @@ use domain::request::Files;
 use domain::send::{Lane, Recipient};
 use domain::{Action, AppId, Channel, SendId, SendRequest};
 use serde_json::{Value, json};
-use service_kit::Context;
 use store::control::app::App;
 
 use super::{Preview, Sample, TemplateDocument, TemplateError, preview_draft};
@@ -18,7 +17,7 @@ use crate::operators::SignedIn;
 use crate::operators::rate::Tries;
 use crate::sends::dry_run::RenderedContent;
 use crate::sends::submission::Submission;
-use crate::{Caller, OperationError, Operations, Permission, Publisher, Sends, users};
+use crate::{Caller, OperationError, Operations, Permission, Sends, users};
 
 /// Test sends of an operator in an hour.
 pub const MOST_AN_HOUR: u32 = 20;
@@ -29,7 +28,7 @@ const TEST: &str = "test";
 
 /// Use cases of test sends, and what they share.
 pub struct TestSends {
-    sends: Sends,
+    sends: Arc<Sends>,
     tries: Tries<String>,
 }
 
@@ -70,11 +69,9 @@ pub enum TestSendError {
 }
 
 impl TestSends {
-    /// Starts the tasks that append sends to the log.
     #[must_use]
-    pub fn start(context: &Context) -> TestSends {
-        let publisher = Arc::new(Publisher::start(context, context.tasks.token()));
-        TestSends { sends: Sends::start(context, publisher), tries: Tries::per(HOUR, MOST_AN_HOUR) }
+    pub fn new(sends: Arc<Sends>) -> TestSends {
+        TestSends { sends, tries: Tries::per(HOUR, MOST_AN_HOUR) }
     }
 
     /// Sends a text as it is, one send for each channel, and returns their ids. The sends have no category, so preferences do not apply. The

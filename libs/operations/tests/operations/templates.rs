@@ -1,18 +1,26 @@
 //! Templates.
 
+use std::sync::Arc;
+
 use domain::{Channel, Role, TemplateProfile};
 use operations::explain::{self, Explained};
 use operations::operators::SignedIn;
 use operations::templates::{
     self, MOST_AN_HOUR, Sample, TemplateDocument, TestRecipient, TestSendError, TestSends, TestText,
 };
-use operations::{Caller, Conflict, Grant, Object, OperationError, Permission, users};
+use operations::{Caller, Conflict, Grant, Object, OperationError, Permission, Publisher, Sends, users};
 use serde_json::json;
+use service_kit::Context;
 use store::inbox::list::{InboxFilter, PageStart};
 use testkit::eventually;
 
 use crate::system::{SOON, System};
 use crate::world;
+
+fn tests(context: &Context) -> TestSends {
+    let publisher = Arc::new(Publisher::start(context, context.tasks.token()));
+    TestSends::new(Arc::new(Sends::start(context, publisher)))
+}
 
 #[tokio::test]
 async fn versions_of_templates_are_recorded() {
@@ -97,7 +105,7 @@ async fn system() -> (System, SignedIn) {
 async fn a_test_send_delivers_the_unpublished_text_to_marked_people_and_to_the_operator() {
     let (system, editor) = system().await;
     let context = &system.installation.context;
-    let tests = TestSends::start(context);
+    let tests = tests(context);
     let document = json!({
         "identifier": "draft",
         "channels": {
@@ -155,7 +163,7 @@ async fn a_test_send_delivers_the_unpublished_text_to_marked_people_and_to_the_o
 #[tokio::test]
 async fn test_sends_are_limited_by_operator_and_need_the_role_editor() {
     let (system, editor) = system().await;
-    let tests = TestSends::start(&system.installation.context);
+    let tests = tests(&system.installation.context);
     let document = json!({"identifier": "draft", "channels": {"inApp": {"title": "Hi"}}});
     let document = TemplateDocument::read(document, TemplateProfile::App).unwrap();
     let send = async |operator: &SignedIn| {
