@@ -84,7 +84,7 @@ impl Console {
         let allow_private = context.config.outbound.allow_private;
         let settings = &context.config.console;
         let operations = Operations::new(context.store.clone(), master_key, allow_private);
-        let (url, files) = (crate::console_url(&context.config), Files::new()?);
+        let (url, files) = (console_url(&context.config), Files::new()?);
         let oidc = settings.oidc.as_ref().map(|oidc| Oidc::new(oidc, &url)).transpose()?;
         let publisher = Arc::new(Publisher::start(context, context.tasks.token()));
         let sends = Arc::new(Sends::start(context, publisher));

@@ -167,7 +167,7 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutTemplate> {
     }
     let profile = app.settings.template_profile;
     let document = TemplateDocument::read(given, profile).map_err(Failure::Invalid)?;
-    let warnings = cases::warnings(document.channels(), profile);
+    let warnings = cases::warnings(document.channels(), profile, None);
     let (operations, caller) = (call.operations(), &call.caller);
     let version = match call.expected_version()? {
         Some(newest) => {
@@ -182,7 +182,8 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutTemplate> {
 pub(super) async fn restore(call: &Call<'_>) -> Answer<PutTemplate> {
     let (app, earlier) = (call.app()?.id, version_number(call)?);
     let identifier = call.path("template");
-    let version = cases::restore(call.operations(), &call.caller, app, identifier, earlier).await?;
+    let newest = call.expected_version()?.map(|newest| i32::try_from(newest).unwrap_or(i32::MAX));
+    let version = cases::restore(call.operations(), &call.caller, app, identifier, earlier, newest).await?;
     Ok(PutTemplate { identifier: identifier.to_owned(), version, warnings: Vec::new() })
 }
 

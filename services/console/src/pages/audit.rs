@@ -143,6 +143,7 @@ const fn words(action: Action) -> (&'static str, bool) {
         Action::ProviderDisable => ("disabled the provider", true),
         Action::ProviderRemove => ("removed the provider", true),
         Action::TemplatePut => ("stored a version of the template", true),
+        Action::TemplateTestSend => ("sent a test of the template", true),
         Action::WebhookSet => ("set the webhook", true),
         Action::WebhookRemove => ("removed the webhook", true),
         Action::WebhookSecretRotate => ("rotated the secret of the webhook", true),
@@ -165,6 +166,8 @@ const fn words(action: Action) -> (&'static str, bool) {
         Action::OperatorRevoke => ("removed a role of the operator", true),
         Action::OperatorPassword => ("changed the own password", false),
         Action::OperatorIdentity => ("linked an identity to the operator", true),
+        Action::TokenCreate => ("created the token", true),
+        Action::TokenRevoke => ("revoked the token", true),
     }
 }
 
