@@ -65,7 +65,7 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
         .await;
     let subject = "Parcel {{ order.number }} <b>left</b>";
     browser.call(window, "Input.insertText", json!({"text": subject})).await;
-    let shown = "[...document.querySelectorAll('#preview dd')].some((it) => it.textContent === 'Parcel number <b>left</b>')";
+    let shown = "[...document.querySelectorAll('#preview dd')].some((it) => it.textContent === 'Parcel NUMBER <b>left</b>')";
     browser.until_true(window, "the new preview", shown).await;
     until_framed(browser).await;
     let kept = "document.activeElement.name === 'email.subject' && window.before > 0";
@@ -83,7 +83,8 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
     browser.evaluate(window, "document.getElementById('dark').click(); true").await;
     browser.until_true(window, "the dark preview", "document.querySelector('iframe.dark') !== null").await;
     until_framed(browser).await;
-    picture(browser, window, "template-edit-dark").await;
+    browser.evaluate(window, "document.querySelector('iframe').scrollIntoView(); true").await;
+    browser.keep_picture(window, "template-dark", (1280, "light")).await;
 
     follow(browser, window, "Review and publish").await;
     until_heading(browser, window, "Publish order-shipped").await;

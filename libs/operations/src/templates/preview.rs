@@ -31,7 +31,7 @@ impl Sample {
         Sample(variables)
     }
 
-    /// Invents a value for each variable that the texts use. Returns no values if the texts cannot be rendered with them.
+    /// Invents a value for each variable that the texts use: its name in capitals. Returns no values if the texts cannot be rendered with them.
     #[must_use]
     pub fn invented(channels: &Value) -> Sample {
         let mut sample = Object::new();
@@ -101,7 +101,7 @@ impl Sample {
 
 fn invent(object: &mut Object, path: &str) {
     let Some((first, rest)) = path.split_once('.') else {
-        object.entry(path).or_insert_with(|| Value::String(path.to_owned()));
+        object.entry(path).or_insert_with(|| Value::String(path.to_uppercase()));
         return;
     };
     let member = object.entry(first).or_insert(Value::Null);

@@ -118,6 +118,12 @@ pub(crate) async fn test_send(change: Change<'_>, identifier: &str) -> Answer {
                 Err(TestSendError::Failed(OperationError::NotFound(Object::User))) => {
                     Err((StatusCode::BAD_REQUEST, format!("There is no person {person} in this app.")))
                 }
+                Err(TestSendError::Failed(OperationError::Later { message, .. })) => {
+                    Err((StatusCode::SERVICE_UNAVAILABLE, format!("{message}.")))
+                }
+                Err(TestSendError::Failed(
+                    error @ (OperationError::TooLarge | OperationError::Volume { .. }),
+                )) => Err((StatusCode::BAD_REQUEST, format!("{error}."))),
                 Err(TestSendError::Failed(error)) => return Err(error.into()),
                 Err(error) => Err((StatusCode::BAD_REQUEST, error.to_string())),
             }

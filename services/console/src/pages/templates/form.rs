@@ -71,7 +71,7 @@ impl TemplateForm {
                 let form = TemplateForm::new(identifier, &example.channels(), &example.sample());
                 TemplateForm { name: example.name.to_owned(), ..form }
             }
-            None => TemplateForm::new(identifier, &json!({"inApp": {}}), &json!({})),
+            None => TemplateForm::new(identifier, &json!({}), &json!({})),
         }
     }
 
@@ -96,6 +96,11 @@ impl TemplateForm {
             test_person: text("testPerson"),
             test_channel: text("testChannel"),
         })
+    }
+
+    /// Returns true if no channel has a text.
+    pub(crate) fn is_blank(&self) -> bool {
+        !self.channels.iter().any(ChannelFields::is_used)
     }
 
     /// Returns the text as a document.
