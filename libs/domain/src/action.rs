@@ -14,6 +14,7 @@ text_enum! {
         ProviderDisable = "provider.disable",
         ProviderRemove = "provider.remove",
         TemplatePut = "template.put",
+        TemplateTestSend = "template.test-send",
         WebhookSet = "webhook.set",
         WebhookRemove = "webhook.remove",
         WebhookSecretRotate = "webhook.secret.rotate",

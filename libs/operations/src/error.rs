@@ -152,6 +152,8 @@ pub enum Conflict {
     RedriveEnded,
     /// The redrive is in this state already.
     RedriveUnchanged,
+    /// Another version of the template was added since the caller read it.
+    TemplateChanged,
 }
 
 impl Conflict {
@@ -172,6 +174,7 @@ impl Conflict {
             Conflict::RedriveOverlaps => "redrive_overlaps",
             Conflict::RedriveEnded => "redrive_ended",
             Conflict::RedriveUnchanged => "redrive_unchanged",
+            Conflict::TemplateChanged => "template_changed",
         }
     }
 }
@@ -191,6 +194,9 @@ impl fmt::Display for Conflict {
             Conflict::RedriveOverlaps => "another redrive that is not finished may select the same messages",
             Conflict::RedriveEnded => "the redrive has ended",
             Conflict::RedriveUnchanged => "the redrive is in this state already",
+            Conflict::TemplateChanged => {
+                "another version of the template was published meanwhile; open the page again"
+            }
             Conflict::IdempotencyKeyReused => {
                 "the Idempotency-Key was used with another body within 24 hours"
             }

@@ -1,6 +1,6 @@
 //! Operators of the console: accounts, signing in, sessions.
 
-mod rate;
+pub(crate) mod rate;
 
 use std::sync::Arc;
 use std::time::Duration;

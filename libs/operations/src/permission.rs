@@ -111,7 +111,7 @@ impl Permission {
             | Action::ProviderEnable
             | Action::ProviderDisable
             | Action::ProviderRemove => Permission::ManageProviders,
-            Action::TemplatePut => Permission::EditTemplates,
+            Action::TemplatePut | Action::TemplateTestSend => Permission::EditTemplates,
             Action::WebhookSet
             | Action::WebhookRemove
             | Action::WebhookSecretRotate

@@ -1,7 +1,10 @@
 //! Templates of an app: what a document may contain for each channel, and the versions of a template.
 
+mod diff;
 mod document;
+mod examples;
 mod preview;
+mod test_sends;
 mod warnings;
 
 use domain::id::TemplateId;
@@ -9,10 +12,14 @@ use domain::send::TemplateRef;
 use domain::{Action, AppId};
 use store::control::template::{NewTemplate, TemplateSummary, TemplateVersion};
 
-use crate::{Caller, Object, OperationError, Operations, Permission};
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
+pub use diff::{Compared, diff};
 pub use document::TemplateDocument;
-pub use preview::{Preview, Sample, preview};
+pub use examples::{EXAMPLES, Example};
+pub use planning::TemplateError;
+pub use preview::{Preview, Sample, preview, preview_draft};
+pub use test_sends::{MOST_AN_HOUR, TestRecipient, TestSendError, TestSends, TestText};
 pub use warnings::warnings;
 
 /// Adds a version to a template, and creates the template if it does not exist. Returns the template's id and the number of
@@ -25,6 +32,23 @@ pub async fn put(
 ) -> Result<(TemplateId, i32), OperationError> {
     let actor = caller.authorize(Action::TemplatePut, app)?;
     Ok(operations.store.control().put_template(app, document.new_template(), actor).await?)
+}
+
+/// Adds a version after the version `newest`, which is 0 for a new template. Returns its number.
+///
+/// # Errors
+/// Returns [`Conflict::TemplateChanged`] if another version was added meanwhile.
+pub async fn publish(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    document: &TemplateDocument,
+    newest: i32,
+) -> Result<i32, OperationError> {
+    let actor = caller.authorize(Action::TemplatePut, app)?;
+    let control = operations.store.control();
+    let put = control.put_template_after(app, document.new_template(), newest, actor).await?;
+    put.map(|(_, version)| version).ok_or(OperationError::Conflict(Conflict::TemplateChanged))
 }
 
 /// Returns the number of the version that [`put`] would add.
@@ -91,17 +115,18 @@ pub async fn find(
     }
 }
 
-/// Adds a version with the content of an earlier one. Returns its number.
+/// Adds a version with the content of an earlier one. Returns its number. If `newest` is given, the newest version must have this number.
 ///
 /// # Errors
-/// Returns [`Object::Template`] or [`Object::TemplateVersion`] if there is none, and every problem of a version that was stored under
-/// earlier rules.
+/// Returns [`Object::Template`] or [`Object::TemplateVersion`] if there is none, every problem of a version that was stored under
+/// earlier rules, and [`Conflict::TemplateChanged`] if the newest version has another number.
 pub async fn restore(
     operations: &Operations,
     caller: &Caller,
     app: AppId,
     identifier: &str,
     version: i32,
+    newest: Option<i32>,
 ) -> Result<i32, OperationError> {
     let actor = caller.authorize(Action::TemplatePut, app)?;
     let earlier = find(operations, caller, app, identifier, Some(version)).await?;
@@ -112,5 +137,12 @@ pub async fn restore(
         category: earlier.category.as_deref(),
         channels: &earlier.channels,
     };
-    Ok(operations.store.control().put_template(app, template, actor).await?.1)
+    let control = operations.store.control();
+    match newest {
+        None => Ok(control.put_template(app, template, actor).await?.1),
+        Some(newest) => {
+            let put = control.put_template_after(app, template, newest, actor).await?;
+            put.map(|(_, version)| version).ok_or(OperationError::Conflict(Conflict::TemplateChanged))
+        }
+    }
 }

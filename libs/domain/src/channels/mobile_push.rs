@@ -11,6 +11,7 @@ mod own;
 use uuid::Uuid;
 
 use crate::content::PushContent;
+use crate::excerpt::Cut;
 use crate::overrides::PushOverride;
 use crate::{Answer, DeliveryId, Problem, Timestamp};
 use message::Message;
@@ -46,12 +47,20 @@ pub fn check(push: &PushOverride, path: &str, problems: &mut Vec<Problem>) {
 /// Returns the worker's answer if a message is too large for a push service even without a body, so that cutting the body cannot help.
 #[must_use]
 pub fn too_large(content: &PushContent, service: &str) -> Option<Answer> {
+    cut(content, service).err()
+}
+
+/// Returns how the worker cuts the body of a message for a push service; None if it is sent whole, or if the worker cannot read it.
+///
+/// # Errors
+/// Returns the worker's answer if the message is too large even without a body.
+pub fn cut(content: &PushContent, service: &str) -> Result<Option<Cut>, Answer> {
     // The size does not depend on the time or on the value of the id.
     let (delivery, now) = (DeliveryId(Uuid::nil()), Timestamp::from_millis(0));
-    let message = Message::read(delivery, None, now, content).ok()?;
+    let Ok(message) = Message::read(delivery, None, now, content) else { return Ok(None) };
     match service {
-        "apns" => apns_payload::of(&message).err(),
-        "fcm" => fcm::of(&message, "").err(),
-        _ => None,
+        "apns" => apns_payload::of(&message).map(|(_, cut)| cut),
+        "fcm" => fcm::of(&message, "").map(|(_, cut)| cut),
+        _ => Ok(None),
     }
 }

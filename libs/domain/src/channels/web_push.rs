@@ -19,7 +19,7 @@ pub use endpoint::{MAX_ENDPOINT, origin_of};
 pub use host::PushHost;
 pub(crate) use options::WebPushBody;
 pub use options::{MAX_MESSAGE, MAX_TTL, Urgency, WebPushOptions, check, read_ttl, read_urgency};
-pub use payload::{MAX_PLAINTEXT, Payload, oversized, too_large};
+pub use payload::{MAX_PLAINTEXT, Payload, cut, oversized, too_large};
 
 /// Uncompressed point on P-256, in bytes (SEC 1, section 2.3.3).
 const POINT: usize = 65;

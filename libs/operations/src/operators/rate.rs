@@ -8,9 +8,10 @@ const WINDOW: Duration = Duration::from_secs(60);
 /// strangers cannot lock others out with many keys, and a key that was tried often stays refused.
 const MOST_KEYS: usize = 10_000;
 
-/// Counts tries per key and minute.
-pub(super) struct Tries<K> {
+/// Counts tries per key and window of time.
+pub(crate) struct Tries<K> {
     most: u32,
+    window: Duration,
     counted: Mutex<HashMap<K, Counted>>,
 }
 
@@ -20,18 +21,23 @@ struct Counted {
 }
 
 impl<K: Clone + Eq + Hash> Tries<K> {
-    pub(super) fn new(most: u32) -> Tries<K> {
-        Tries { most, counted: Mutex::default() }
+    /// Counts tries per minute.
+    pub(crate) fn new(most: u32) -> Tries<K> {
+        Tries::per(WINDOW, most)
     }
 
-    /// Returns false if the key has used up its tries of this minute.
-    pub(super) fn admit(&self, key: &K) -> bool {
+    pub(crate) fn per(window: Duration, most: u32) -> Tries<K> {
+        Tries { most, window, counted: Mutex::default() }
+    }
+
+    /// Returns false if the key has used up its tries of this window.
+    pub(crate) fn admit(&self, key: &K) -> bool {
         self.admit_at(key, Instant::now())
     }
 
     fn admit_at(&self, key: &K, now: Instant) -> bool {
         let mut counted = self.counted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_current = |known: &Counted| now.saturating_duration_since(known.since) < WINDOW;
+        let is_current = |known: &Counted| now.saturating_duration_since(known.since) < self.window;
         if let Some(known) = counted.get_mut(key).filter(|known| is_current(known)) {
             known.tries = known.tries.saturating_add(1);
             return known.tries <= self.most;

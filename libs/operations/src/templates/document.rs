@@ -20,6 +20,7 @@ pub struct TemplateDocument {
     pub(super) category: Option<String>,
     /// Content by channel, without members that are null.
     pub(super) channels: Value,
+    pub(super) sample: Option<Sample>,
 }
 
 impl TemplateDocument {
@@ -33,6 +34,12 @@ impl TemplateDocument {
     #[must_use]
     pub fn channels(&self) -> &Value {
         &self.channels
+    }
+
+    /// Values with which the document was checked. They are not stored.
+    #[must_use]
+    pub fn sample(&self) -> Option<&Sample> {
+        self.sample.as_ref()
     }
 
     pub(super) fn new_template(&self) -> NewTemplate<'_> {
@@ -58,8 +65,8 @@ impl TemplateDocument {
         let name = fields.string("name", LONGEST_NAME, &mut problems);
         let category = fields.identifier("category", &mut problems);
         let channels = fields.free_object("channels", &mut problems).unwrap_or_default();
-        let sample =
-            fields.free_object("sample", &mut problems).map(|sample| Sample::new(sample).seen(profile));
+        let sample = fields.free_object("sample", &mut problems).map(Sample::new);
+        let seen = sample.clone().map(|sample| sample.seen(profile));
         for shown in ["id", "version"] {
             fields.take(shown);
         }
@@ -67,14 +74,14 @@ impl TemplateDocument {
         let channels = Value::Object(valid_channels(channels, &mut problems));
         if channels != Value::Object(Map::new())
             && let Err(found) =
-                planning::check(&channels).and_then(|()| planning::check_sample(&channels, sample.as_ref()))
+                planning::check(&channels).and_then(|()| planning::check_sample(&channels, seen.as_ref()))
         {
             problems.extend(found);
         }
         match identifier {
             Some(identifier) if problems.is_empty() => {
                 let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| identifier.clone());
-                Ok(TemplateDocument { identifier, name, category, channels })
+                Ok(TemplateDocument { identifier, name, category, channels, sample })
             }
             _ => Err(problems),
         }

@@ -4,21 +4,22 @@ use domain::app_setting::AppSettings;
 use domain::content::{InAppContent, Object};
 use domain::overrides::Overrides;
 use domain::send::{Lane, Recipient, TemplateRef};
-use domain::{Channel, SendRequest, TemplateProfile};
+use domain::{AppId, Channel, SendRequest, TemplateProfile};
 use planning::{ContentRenderer, EmailLook, Template, TemplateError, TemplateNeeds};
 use serde_json::Value;
 use store::control::app::App;
-use store::control::template::TemplateVersion;
 use store::sends::planned_chunk::PlanCategory;
 use tokio::task::spawn_blocking;
 
-use super::find;
+use super::{TemplateDocument, find};
 use crate::categories::MOST_LISTED;
 use crate::sends::dry_run::RenderedContent;
-use crate::{Caller, OperationError, Operations};
+use crate::{Caller, OperationError, Operations, Permission, users};
 
 /// Identifier of the recipient of a sample that names none.
 const NAMELESS: &str = "recipient";
+/// Longest path of a variable for which a value is invented, in bytes.
+const LONGEST_PATH: usize = 128;
 
 /// Variables of a send, with the profile of one recipient in the member `recipient`.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,52 @@ impl Sample {
     #[must_use]
     pub fn new(variables: Object) -> Sample {
         Sample(variables)
+    }
+
+    /// Invents a value for each variable that the texts use: its name in capitals. Returns no values if the texts cannot be rendered with them.
+    #[must_use]
+    pub fn invented(channels: &Value) -> Sample {
+        let mut sample = Object::new();
+        for path in planning::variables(channels).into_values().flatten() {
+            let is_fact = ["app", "category"].contains(&path.split('.').next().unwrap_or_default());
+            if !is_fact && path.len() <= LONGEST_PATH {
+                invent(&mut sample, &path);
+            }
+        }
+        let is_usable = planning::check_sample(channels, Some(&sample)).is_ok();
+        Sample(if is_usable { sample } else { Object::new() })
+    }
+
+    #[must_use]
+    pub fn variables(&self) -> &Object {
+        &self.0
+    }
+
+    /// Sets a member of the recipient's profile.
+    #[must_use]
+    pub fn with_recipient(mut self, key: &str, value: &str) -> Sample {
+        let recipient = self.0.entry("recipient").or_insert_with(|| Value::Object(Object::new()));
+        if let Value::Object(recipient) = recipient {
+            recipient.insert(key.to_owned(), Value::String(value.to_owned()));
+        }
+        self
+    }
+
+    /// Replaces the recipient by a user of the app.
+    ///
+    /// # Errors
+    /// Returns [`Object::User`](crate::Object::User) if the user does not exist.
+    pub async fn for_user(
+        mut self,
+        operations: &Operations,
+        caller: &Caller,
+        app: AppId,
+        identifier: &str,
+    ) -> Result<Sample, OperationError> {
+        let mut person = users::find(operations, caller, app, identifier).await?.0.profile;
+        person.insert("identifier".to_owned(), Value::String(identifier.to_owned()));
+        self.0.insert("recipient".to_owned(), Value::Object(person));
+        Ok(self)
     }
 
     /// Returns the variables as templates of an app see them.
@@ -52,8 +99,23 @@ impl Sample {
     }
 }
 
-/// Content of a version for one recipient.
+fn invent(object: &mut Object, path: &str) {
+    let Some((first, rest)) = path.split_once('.') else {
+        object.entry(path).or_insert_with(|| Value::String(path.to_uppercase()));
+        return;
+    };
+    let member = object.entry(first).or_insert(Value::Null);
+    if !member.is_object() {
+        *member = Value::Object(Object::new());
+    }
+    if let Value::Object(members) = member {
+        invent(members, rest);
+    }
+}
+
+/// Content of a template for one recipient.
 pub struct Preview {
+    /// 0 if the text is not published.
     pub version: i32,
     /// Content of each channel that the version has, or the reason why it cannot be rendered.
     pub contents: Vec<(Channel, Result<RenderedContent, TemplateError>)>,
@@ -75,9 +137,43 @@ pub async fn preview(
     sample: Sample,
 ) -> Result<Preview, OperationError> {
     let found = find(operations, caller, app.id, identifier, version).await?;
-    let category = category(operations, app, found.category.as_deref()).await?;
+    let text = Text { identifier: found.identifier, category: found.category, channels: found.channels };
+    Ok(Preview { version: found.version, ..rendered(operations, app, text, sample).await? })
+}
+
+/// Renders a text that is not published. Stores nothing.
+pub async fn preview_draft(
+    operations: &Operations,
+    caller: &Caller,
+    app: &App,
+    document: &TemplateDocument,
+    sample: Sample,
+) -> Result<Preview, OperationError> {
+    caller.may(Permission::EditTemplates, app.id)?;
+    let text = Text {
+        identifier: document.identifier.clone(),
+        category: document.category.clone(),
+        channels: document.channels.clone(),
+    };
+    rendered(operations, app, text, sample).await
+}
+
+/// Text that is rendered.
+struct Text {
+    identifier: String,
+    category: Option<String>,
+    channels: Value,
+}
+
+async fn rendered(
+    operations: &Operations,
+    app: &App,
+    text: Text,
+    sample: Sample,
+) -> Result<Preview, OperationError> {
+    let category = category(operations, app, text.category.as_deref()).await?;
     let (name, settings) = (app.name.clone(), app.settings.clone());
-    let rendering = spawn_blocking(move || render(&found, &name, &settings, category.as_ref(), sample));
+    let rendering = spawn_blocking(move || render(&text, &name, &settings, category.as_ref(), sample));
     rendering.await.map_err(OperationError::defect)?.map_err(OperationError::defect)
 }
 
@@ -99,17 +195,18 @@ async fn category(
 
 /// Renders the layout of the app's emails as a send without a template would use it.
 fn render(
-    found: &TemplateVersion,
+    text: &Text,
     app: &str,
     settings: &AppSettings,
     category: Option<&PlanCategory>,
     sample: Sample,
 ) -> Result<Preview, TemplateError> {
-    let template = Template::compile(&found.channels)?;
-    let is_layout = settings.email_layout.as_ref() == Some(&found.identifier);
+    let template = Template::compile(&text.channels)?;
+    let is_layout = settings.email_layout.as_ref() == Some(&text.identifier);
     let (data, recipient, person) = sample.divide();
     let content = if is_layout { plain(data) } else { InAppContent { data, ..InAppContent::default() } };
-    let send = send(content, (!is_layout).then_some(TemplateRef::Id(found.id)), &recipient);
+    let named = || TemplateRef::Identifier(text.identifier.clone());
+    let send = send(content, (!is_layout).then(named), &recipient);
     let brand = settings.brand(app);
     let look = EmailLook { brand: &brand, layout: is_layout.then_some(&template), unsubscribe: true };
     let of_send = (!is_layout).then_some(&template);
@@ -126,9 +223,16 @@ fn render(
     let missing = if is_layout {
         Vec::new()
     } else {
-        missing(&TemplateNeeds::of(&found.channels), &send, &person, settings.template_profile)
+        missing(&TemplateNeeds::of(&text.channels), &send, &person, settings.template_profile)
     };
-    Ok(Preview { version: found.version, contents, missing })
+    Ok(Preview { version: 0, contents, missing })
+}
+
+/// Returns the variables that a sample lacks, each with the first text that needs it.
+pub(super) fn missing_in(sample: Sample, channels: &Value, seen: TemplateProfile) -> Vec<(String, String)> {
+    let (data, recipient, person) = sample.divide();
+    let send = send(InAppContent { data, ..InAppContent::default() }, None, &recipient);
+    missing(&TemplateNeeds::of(channels), &send, &person, seen)
 }
 
 fn missing(

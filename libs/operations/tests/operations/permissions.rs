@@ -152,9 +152,12 @@ async fn template_denials(
     call!(denied, "find template", templates::find(operations, caller, app, "hi", None));
     let sample = Sample::default();
     call!(denied, "preview template", templates::preview(operations, caller, &shop, "hi", None, sample));
+    let sample = Sample::default();
+    call!(denied, "preview draft", templates::preview_draft(operations, caller, &shop, &template, sample));
+    call!(denied, "publish template", templates::publish(operations, caller, app, &template, 7));
     call!(denied, "next version", templates::next_version(operations, caller, app, &template));
     call!(denied, "put template", templates::put(operations, caller, app, &template));
-    call!(denied, "restore template", templates::restore(operations, caller, app, "hi", 1));
+    call!(denied, "restore template", templates::restore(operations, caller, app, "hi", 1, None));
     denied
 }
 
@@ -227,8 +230,8 @@ async fn a_role_is_refused_what_needs_a_higher_one_and_changes_nothing() {
             "{role}: {denied:?}"
         );
         let expected = match role {
-            Role::Viewer => 51,
-            Role::Support => 44,
+            Role::Viewer => 53,
+            Role::Support => 46,
             Role::Editor => 38,
             Role::Operator => 6,
             Role::Admin => 0,
@@ -245,7 +248,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 80);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 82);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -254,7 +257,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 31, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 33, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

@@ -4,6 +4,7 @@ use domain::id::TemplateId;
 use domain::send::TemplateRef;
 use domain::{Action, Actor, AppId, Timestamp};
 use serde_json::{Value, json};
+use sqlx::PgConnection;
 
 use crate::{Control, Error, database::audit::AuditEntry};
 
@@ -55,36 +56,41 @@ impl Control<'_> {
         actor: &Actor,
     ) -> Result<(TemplateId, i32), Error> {
         let mut transaction = self.0.begin().await?;
-        // Of two concurrent calls, the second waits here until the first ends. Therefore version numbers have neither gaps
-        // nor duplicates.
-        let put = sqlx::query!(
-            "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
-             ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
-             RETURNING id, version",
-            app.0,
-            template.identifier
-        )
-        .fetch_one(&mut *transaction)
-        .await?;
-        sqlx::query!(
-            "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
-             VALUES ($1, $2, $3, $4, $5, $6)",
-            app.0,
-            put.id,
-            put.version,
-            template.name,
-            template.category,
-            template.channels
-        )
-        .execute(&mut *transaction)
-        .await?;
-        let version = |version: i32| (version > 0).then(|| json!({"version": version}));
-        AuditEntry::new(app, actor, Action::TemplatePut, template.identifier)
-            .changed(version(put.version - 1), version(put.version))
-            .write(&mut transaction)
-            .await?;
+        let put = add_version(&mut transaction, app, template, actor).await?;
         transaction.commit().await?;
-        Ok((TemplateId(put.id), put.version))
+        Ok(put)
+    }
+
+    /// Adds a version after the version `newest`, which is 0 for a template that does not exist. Returns None, and changes nothing, if
+    /// the newest version has another number.
+    pub async fn put_template_after(
+        self,
+        app: AppId,
+        template: NewTemplate<'_>,
+        newest: i32,
+        actor: &Actor,
+    ) -> Result<Option<(TemplateId, i32)>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let put = add_version(&mut transaction, app, template, actor).await?;
+        if put.1 - 1 != newest {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        transaction.commit().await?;
+        Ok(Some(put))
+    }
+
+    /// Writes the row of the audit log for test sends, which have no row of their own in the database before they are planned.
+    pub async fn note_test_send(
+        self,
+        app: AppId,
+        identifier: &str,
+        sent: Value,
+        actor: &Actor,
+    ) -> Result<(), Error> {
+        let mut connection = self.0.pool.acquire().await?;
+        let entry = AuditEntry::new(app, actor, Action::TemplateTestSend, identifier);
+        entry.changed(None, Some(sent)).write(&mut connection).await
     }
 
     pub async fn list_templates(self, app: AppId) -> Result<Vec<TemplateSummary>, Error> {
@@ -168,4 +174,41 @@ impl Control<'_> {
         .await?;
         Ok(version)
     }
+}
+
+async fn add_version(
+    connection: &mut PgConnection,
+    app: AppId,
+    template: NewTemplate<'_>,
+    actor: &Actor,
+) -> Result<(TemplateId, i32), Error> {
+    // Of two concurrent calls, the second waits here until the first ends. Therefore version numbers have neither gaps
+    // nor duplicates.
+    let put = sqlx::query!(
+        "INSERT INTO template (app_id, identifier, version) VALUES ($1, $2, 1)
+             ON CONFLICT (app_id, identifier) DO UPDATE SET version = template.version + 1
+             RETURNING id, version",
+        app.0,
+        template.identifier
+    )
+    .fetch_one(&mut *connection)
+    .await?;
+    sqlx::query!(
+        "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        app.0,
+        put.id,
+        put.version,
+        template.name,
+        template.category,
+        template.channels
+    )
+    .execute(&mut *connection)
+    .await?;
+    let version = |version: i32| (version > 0).then(|| json!({"version": version}));
+    AuditEntry::new(app, actor, Action::TemplatePut, template.identifier)
+        .changed(version(put.version - 1), version(put.version))
+        .write(connection)
+        .await?;
+    Ok((TemplateId(put.id), put.version))
 }

@@ -1,7 +1,5 @@
 use operations::templates;
 use serde_json::json;
-use similar::TextDiff;
-use store::control::template::TemplateVersion;
 
 use super::TemplateArguments;
 use crate::control_plane::ControlPlane;
@@ -34,32 +32,10 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return Err(InvalidInput("version 1 has no earlier version; name one with --from".to_owned()).into());
     }
     let earlier = find(Some(from)).await.or_missing(|| template.missing(&app.name, Some(from)))?;
-    let text = diff(&earlier, &later);
+    let text = templates::diff(Some(&(&earlier).into()), &(&later).into());
     let report = json!({
         "identifier": template.identifier, "from": earlier.version, "to": later.version, "diff": text,
     });
     let same = format!("Versions {from} and {} have the same content.\n", later.version);
     Ok(template.options.report(&report, if text.is_empty() { same } else { text }))
-}
-
-/// Returns a unified diff; empty if the versions have the same content.
-fn diff(earlier: &TemplateVersion, later: &TemplateVersion) -> String {
-    let (before, after) = (text(earlier), text(later));
-    let names = [earlier, later].map(|version| format!("{} version {}", version.identifier, version.version));
-    TextDiff::from_lines(&before, &after)
-        .unified_diff()
-        .context_radius(3)
-        .header(&names[0], &names[1])
-        .missing_newline_hint(false)
-        .to_string()
-}
-
-/// Writes a version as lines: each text below its name.
-fn text(version: &TemplateVersion) -> String {
-    let category = version.category.as_deref().unwrap_or("-");
-    let mut text = format!("name: {}\ncategory: {category}\n", version.name);
-    for (name, content) in planning::texts(&version.channels) {
-        text.push_str(&format!("[{name}]\n{content}\n"));
-    }
-    text
 }

@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let profile = app.settings.template_profile;
     let document = TemplateDocument::read(given, profile)
         .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
-    let warnings = templates::warnings(document.channels(), profile);
+    let warnings = templates::warnings(document.channels(), profile, document.sample());
     let identifier = document.identifier();
     let mut report = json!({"identifier": identifier, "warnings": as_json(&warnings)});
     let text = if arguments.dry_run {
@@ -93,7 +93,8 @@ pub(super) async fn restore(arguments: &RestoreArguments) -> anyhow::Result<Stri
     let TemplateArguments { identifier, options, .. } = &arguments.template;
     let (control_plane, app) = options.open_app(&arguments.template.app).await?;
     let ControlPlane { operations, caller, .. } = control_plane;
-    let restored = templates::restore(&operations, &caller, app.id, identifier, arguments.version).await;
+    let restored =
+        templates::restore(&operations, &caller, app.id, identifier, arguments.version, None).await;
     let version = restored.or_missing(|| arguments.template.missing(&app.name, Some(arguments.version)))?;
     let report = json!({"identifier": identifier, "version": version, "restored": arguments.version});
     let text = format!(

@@ -4,6 +4,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::content::{Object, PushContent};
+use crate::excerpt::{Cut, fitting};
 use crate::size::json_size;
 use crate::{Answer, DeliveryId, Reason, SendId};
 
@@ -62,6 +63,20 @@ pub fn too_large(content: &PushContent, click_url: Option<&str>) -> Option<Answe
     let (delivery, send) = (DeliveryId(Uuid::nil()), SendId(Uuid::nil()));
     let size = json_size(&Payload::new(content, delivery, Some(send), click_url, None));
     (size > MAX_PLAINTEXT).then(|| oversized(size))
+}
+
+/// Returns how the worker cuts the body of a message; None if it is sent whole.
+///
+/// # Errors
+/// Returns the worker's answer if the message is too large even without a body.
+pub fn cut(content: &PushContent) -> Result<Option<Cut>, Answer> {
+    let (delivery, send) = (DeliveryId(Uuid::nil()), SendId(Uuid::nil()));
+    let size = |body: &str| {
+        let body = (!body.is_empty()).then_some(body);
+        json_size(&Payload::new(content, delivery, Some(send), None, body))
+    };
+    let fitted = fitting(content.body.clone().unwrap_or_default(), MAX_PLAINTEXT, size);
+    fitted.map(|fitted| fitted.cut).ok_or_else(|| oversized(size("")))
 }
 
 #[must_use]
