@@ -33,6 +33,7 @@ mod suppression;
 mod switches;
 mod telemetry;
 mod template;
+mod token;
 mod up;
 mod up_failure;
 mod users;
