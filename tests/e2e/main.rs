@@ -34,6 +34,7 @@ mod suppression;
 mod switches;
 mod telemetry;
 mod template;
+mod token;
 mod up;
 mod up_failure;
 mod users;

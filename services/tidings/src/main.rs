@@ -14,6 +14,8 @@ mod differences;
 mod document;
 mod erase;
 mod explain;
+#[cfg(test)]
+mod faces;
 mod healthcheck;
 mod listing;
 mod master_key;

@@ -1,3 +1,5 @@
+mod run;
+
 use std::collections::BTreeMap;
 
 use clap::Subcommand;
@@ -26,6 +28,8 @@ pub(crate) enum Command {
     List(ListArguments),
     Show(ShowArguments),
     Redrive(RedriveArguments),
+    #[command(subcommand)]
+    Run(run::Command),
 }
 
 /// Selection of parked messages.
@@ -115,6 +119,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         Command::List(arguments) => list(&arguments).await,
         Command::Show(arguments) => show(&arguments).await,
         Command::Redrive(arguments) => redrive(&arguments).await,
+        Command::Run(command) => run::run(command).await,
     }
 }
 

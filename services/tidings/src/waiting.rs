@@ -1,3 +1,6 @@
+mod release;
+
+use clap::Subcommand;
 use operations::requests::{self, MOST_WAITING};
 use serde_json::{Value, json};
 use store::deliveries::waiting::WaitingDeliveries;
@@ -11,10 +14,16 @@ use crate::options::Options;
 /// A delivery waits while the circuit breaker of its provider is open, for the provider's rate limit, or for its next attempt.
 /// It continues by itself. docs/statuses.md explains each cause, and what to do about it.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "Examples:
   tidings waiting
-  tidings waiting --app shop --json")]
+  tidings waiting --app shop --json
+  tidings waiting release shop --channel email --reason breaker_open --provider main --code 421"
+)]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Only deliveries of this app, by name or id
     #[arg(long)]
     app: Option<String>,
@@ -22,7 +31,15 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
+#[derive(Debug, Subcommand)]
+enum Command {
+    Release(release::Arguments),
+}
+
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    if let Some(Command::Release(arguments)) = &arguments.command {
+        return release::run(arguments).await;
+    }
     let control_plane = arguments.options.open().await?;
     let app = control_plane.app_id(arguments.app.as_deref()).await?;
     let ControlPlane { operations, caller, .. } = control_plane;

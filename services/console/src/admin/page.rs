@@ -20,6 +20,13 @@ struct Section<'a> {
     calls: Vec<Shown<'a>>,
 }
 
+impl Section<'_> {
+    fn title(&self) -> String {
+        let mut letters = self.tag.chars();
+        letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
+    }
+}
+
 struct Shown<'a> {
     id: &'a str,
     method: String,

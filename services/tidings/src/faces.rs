@@ -1,0 +1,197 @@
+//! One table of what operators can do: the permission and the use case, and how it is reached by a command, by the admin API and on a page.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use clap::CommandFactory;
+use operations::Permission;
+
+use crate::command::Cli;
+
+/// Permission, use case, command, call and page. A cell that begins with `-` is empty, for the reason that it states.
+type Row = (Permission, &'static str, &'static str, &'static str, &'static str);
+
+/// The reason for a page that is missing because the object is set up with a command or the API.
+const SETUP: &str = "- set up with a command or the API";
+const PART: &str = "- part of another page";
+const IN_API_V3: &str = "- apps do this with their own API";
+const IN_LIST: &str = "- the list shows all of it";
+
+#[rustfmt::skip]
+const FACES: &[Row] = &[
+    (Permission::View, "apps::list", "app list", "GET /apps", "GET /apps"),
+    (Permission::View, "apps::find", "- `app list` shows all of it", "GET /apps/{app}", PART),
+    (Permission::ManageApps, "apps/creation::create", "app create", "POST /apps", SETUP),
+    (Permission::ManageApps, "apps/settings::set", "app set", "PATCH /apps/{app}", SETUP),
+    (Permission::ManageSecrets, "apps/keys::rotate_secret", "app rotate-secret", "POST /apps/{app}/secrets", SETUP),
+    (Permission::ManageSecrets, "apps/keys::rotate_link_key", "app link-key rotate", "POST /apps/{app}/link-key", SETUP),
+    (Permission::View, "apps::find", "app signing-key list", "GET /apps/{app}/signing-keys", SETUP),
+    (Permission::ManageSecrets, "apps/keys::create_signing_key", "app signing-key create", "POST /apps/{app}/signing-keys", SETUP),
+    (Permission::ManageSecrets, "apps/keys::revoke_signing_key", "app signing-key revoke", "DELETE /apps/{app}/signing-keys/{kid}", SETUP),
+    (Permission::View, "providers::list", "provider list", "GET /apps/{app}/providers", PART),
+    (Permission::View, "providers::find", "provider show", "GET /apps/{app}/providers/{provider}", SETUP),
+    (Permission::ManageProviders, "providers::set", "provider set", "PUT /apps/{app}/providers/{provider}", SETUP),
+    (Permission::ManageProviders, "providers::stored", "provider test", "- a worker of the channel has to make the call", SETUP),
+    (Permission::ManageProviders, "providers::enable", "provider enable", "POST /apps/{app}/providers/{provider}/enable", SETUP),
+    (Permission::ManageProviders, "providers::enable", "provider disable", "POST /apps/{app}/providers/{provider}/disable", SETUP),
+    (Permission::ManageProviders, "providers::remove", "provider remove", "DELETE /apps/{app}/providers/{provider}", SETUP),
+    (Permission::View, "templates::list", "template list", "GET /apps/{app}/templates", SETUP),
+    (Permission::View, "templates::find", "template show", "GET /apps/{app}/templates/{template}", SETUP),
+    (Permission::View, "templates::find", "template diff", "GET /apps/{app}/templates/{template}/versions/{version}", SETUP),
+    (Permission::View, "templates::versions", "template versions", "GET /apps/{app}/templates/{template}/versions", SETUP),
+    (Permission::EditTemplates, "templates::put", "template put", "PUT /apps/{app}/templates/{template}", SETUP),
+    (Permission::EditTemplates, "templates::restore", "template restore", "POST /apps/{app}/templates/{template}/versions/{version}/restore", SETUP),
+    (Permission::View, "templates/preview::preview", "template preview", "POST /apps/{app}/templates/{template}/preview", SETUP),
+    (Permission::View, "webhooks::list", "webhook list", "GET /apps/{app}/webhooks", SETUP),
+    (Permission::ManageWebhooks, "webhooks::set", "webhook set", "POST /apps/{app}/webhooks", SETUP),
+    (Permission::ManageWebhooks, "webhooks::remove", "webhook remove", "DELETE /apps/{app}/webhooks/{endpoint}", SETUP),
+    (Permission::ManageWebhooks, "webhooks::rotate_secret", "webhook secret rotate", "POST /apps/{app}/webhooks/{endpoint}/secret", SETUP),
+    (Permission::ManageWebhooks, "webhooks::secrets", "webhook test", "- the call leaves from the machine of the command", SETUP),
+    (Permission::View, "webhooks::failed", "webhook failed", "GET /apps/{app}/webhooks/{endpoint}/failed", SETUP),
+    (Permission::ManageWebhooks, "webhooks::redeliver", "webhook redeliver", "POST /apps/{app}/webhooks/{endpoint}/redeliver", SETUP),
+    (Permission::Browse, "categories::list", IN_API_V3, "GET /apps/{app}/categories", SETUP),
+    (Permission::EditCategories, "categories::put", IN_API_V3, "PUT /apps/{app}/categories/{category}", SETUP),
+    (Permission::EditCategories, "categories::delete", IN_API_V3, "DELETE /apps/{app}/categories/{category}", SETUP),
+    (Permission::Browse, "topics::list", IN_API_V3, "GET /apps/{app}/topics", SETUP),
+    (Permission::ChangeTopics, "topics::put", IN_API_V3, "PUT /apps/{app}/topics/{topic}", SETUP),
+    (Permission::ChangeTopics, "topics::delete", IN_API_V3, "DELETE /apps/{app}/topics/{topic}", SETUP),
+    (Permission::View, "requests::list", "sends", "GET /apps/{app}/requests", "GET /apps/{app}/sends"),
+    (Permission::View, "sends/recent::find", "- `explain` tells more", "GET /apps/{app}/requests/{request}", "GET /apps/{app}/sends/{id}"),
+    (Permission::View, "sends/recent::pairs", "- `explain` tells more", "GET /apps/{app}/requests/{request}/deliveries", PART),
+    (Permission::View, "sends/recent::send_of", "- `explain` takes ids", "- the call takes ids", "GET /apps/{app}/find"),
+    (Permission::CancelRequests, "requests::cancel", "cancel", "DELETE /apps/{app}/requests/{request}", "POST /apps/{app}/sends/{id}/cancel"),
+    (Permission::CancelRequests, "requests::cancellable", "- a command asks nothing", "- a program asks nothing", "GET /apps/{app}/sends/{id}/cancel"),
+    (Permission::View, "people::list", "users", "GET /apps/{app}/people", "GET /apps/{app}/people"),
+    (Permission::View, "people::find", "- `users` and `explain` show most of it", "GET /apps/{app}/people/{person}", "GET /apps/{app}/people/{id}"),
+    (Permission::View, "people::find_numbered", "- a command has every right", "- a program knows identifiers", "GET /apps/{app}/people/number/{number}"),
+    (Permission::View, "explain::request", "explain", "GET /apps/{app}/explain", "GET /apps/{app}/sends/{id}/explain"),
+    (Permission::EraseUsers, "users::erase", "erase", "DELETE /apps/{app}/people/{person}", "POST /apps/{app}/people/{id}/erase"),
+    (Permission::EraseUsers, "people::find", "- a command asks nothing", "- a program asks nothing", "GET /apps/{app}/people/{id}/erase"),
+    (Permission::View, "suppressions::list", "suppression list", "GET /suppressions", PART),
+    (Permission::LiftSuppressions, "suppressions::lift", "suppression lift", "DELETE /apps/{app}/suppressions/{channel}/{delivery}", "POST /apps/{app}/suppressions/lift"),
+    (Permission::LiftSuppressions, "suppressions::find", "- a command asks nothing", "- a program asks nothing", "GET /apps/{app}/suppressions/lift"),
+    (Permission::View, "requests::waiting", "waiting", "GET /waiting", "GET /apps/{app}/waiting"),
+    (Permission::Redrive, "requests::release", "waiting release", "POST /apps/{app}/waiting/release", "POST /apps/{app}/waiting/release"),
+    (Permission::View, "requests::waiting", "- a command asks nothing", "- a program asks nothing", "GET /apps/{app}/waiting/release"),
+    (Permission::View, "parked::list", "parked list", "GET /parked", "GET /apps/{app}/parked"),
+    (Permission::View, "parked::find", "parked show", "GET /parked/{message}", PART),
+    (Permission::Redrive, "parked::redrive", "parked redrive", "- a redrive at once holds its call for its whole time; start one in the background", "- redrives of pages have a rate"),
+    (Permission::Redrive, "redrives::preview", "- `parked run start --dry-run`", "POST /apps/{app}/parked/preview", "GET /apps/{app}/parked/redrive"),
+    (Permission::Redrive, "redrives::preview", "- `parked list --json`", "- GET /parked", "GET /apps/{app}/parked/redrive.csv"),
+    (Permission::Redrive, "redrives::start", "parked run start", "POST /apps/{app}/redrives", "POST /apps/{app}/parked/redrive"),
+    (Permission::View, "redrives::list", "parked run list", "GET /apps/{app}/redrives", PART),
+    (Permission::View, "redrives::find", "parked run show", "GET /apps/{app}/redrives/{redrive}", "GET /apps/{app}/parked/runs/{number}"),
+    (Permission::Redrive, "redrives::change", "parked run pause", "POST /apps/{app}/redrives/{redrive}/pause", "POST /apps/{app}/parked/runs/{number}"),
+    (Permission::Redrive, "redrives::change", "parked run resume", "POST /apps/{app}/redrives/{redrive}/resume", "POST /apps/{app}/parked/runs/{number}"),
+    (Permission::Redrive, "redrives::change", "parked run stop", "POST /apps/{app}/redrives/{redrive}/stop", "POST /apps/{app}/parked/runs/{number}"),
+    (Permission::View, "overview::of_app", "- `sends`, `waiting` and `parked list` show its parts", "GET /apps/{app}/overview", "GET /apps/{app}"),
+    (Permission::View, "refused_calls::page", "refused", "GET /apps/{app}/refused", "GET /apps/{app}/refused"),
+    (Permission::View, "installation::read", "processes", "GET /processes", "GET /installation"),
+    (Permission::ReadAuditLog, "audit::list", "audit list", "GET /audit", SETUP),
+    (Permission::ManageOperators, "operators::list", "operator list", "GET /operators", SETUP),
+    (Permission::ManageOperators, "operators::create", "operator create", "POST /operators", SETUP),
+    (Permission::ManageOperators, "operators::link", "operator link", "POST /operators/{email}/link", SETUP),
+    (Permission::ManageOperators, "operators::disable", "operator disable", "PATCH /operators/{email}", SETUP),
+    (Permission::ManageOperators, "operators::disable", "operator enable", "PATCH /operators/{email}", SETUP),
+    (Permission::ManageTokens, "tokens::list", "token list", "GET /tokens", SETUP),
+    (Permission::ManageTokens, "tokens::create", "token create", "POST /tokens", SETUP),
+    (Permission::ManageTokens, "tokens::revoke", "token revoke", "DELETE /tokens/{token}", SETUP),
+    (Permission::RevealTargets, "suppressions::list", "- `suppression list --reveal`", "- GET /suppressions with `reveal`", IN_LIST),
+    (Permission::ViewUsers, "users::find", "- `users` lists them", "- GET /apps/{app}/people", PART),
+    (Permission::ViewItems, "inbox::list", IN_API_V3, IN_API_V3, "- the number of items is enough"),
+    (Permission::ChangeItems, "inbox/change::change", IN_API_V3, IN_API_V3, IN_API_V3),
+    (Permission::ChangeUsers, "users::merge", IN_API_V3, IN_API_V3, IN_API_V3),
+    (Permission::Send, "sends/accept::accept", IN_API_V3, IN_API_V3, IN_API_V3),
+];
+
+/// Commands that have no use case: they run services, or work on the machine, the database or the log itself.
+const OF_THE_MACHINE: [&str; 14] = [
+    "run",
+    "healthcheck",
+    "up",
+    "demo send",
+    "migrate",
+    "master-key generate",
+    "master-key rotate",
+    "master-key status",
+    "rebuild inbox",
+    "verify",
+    "restore",
+    "smoke",
+    "version",
+    "stand-ins",
+];
+/// Pages that belong to no use case of an operator with a role.
+const OF_SIGN_IN: [(&str, &str); 7] = [
+    ("GET", "/"),
+    ("GET", "/sign-in"),
+    ("POST", "/sign-in"),
+    ("GET", "/welcome"),
+    ("POST", "/welcome"),
+    ("POST", "/sign-out"),
+    ("GET", "/healthz"),
+];
+
+fn cells(cell: impl Fn(&Row) -> &'static str) -> BTreeSet<String> {
+    FACES.iter().map(cell).filter(|cell| !cell.starts_with('-')).map(str::to_owned).collect()
+}
+
+fn compare(what: &str, named: &BTreeSet<String>, known: &BTreeSet<String>) {
+    let missing: Vec<_> = known.difference(named).collect();
+    let unknown: Vec<_> = named.difference(known).collect();
+    assert!(missing.is_empty(), "add rows for these {what} to the table: {missing:?}");
+    assert!(unknown.is_empty(), "the table names {what} that do not exist: {unknown:?}");
+}
+
+fn commands() -> BTreeSet<String> {
+    fn add(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
+        let path = format!("{path} {}", command.get_name());
+        let is_group = command.is_subcommand_required_set();
+        if !is_group {
+            found.insert(path.trim().to_owned());
+        }
+        command.get_subcommands().for_each(|below| add(below, &path, found));
+    }
+    let (cli, mut found) = (Cli::command(), BTreeSet::new());
+    cli.get_subcommands().for_each(|command| add(command, "", &mut found));
+    found.retain(|name| !OF_THE_MACHINE.contains(&name.as_str()));
+    found
+}
+
+#[test]
+fn every_command_call_and_page_is_in_the_table() {
+    let calls = console::admin_routes()
+        .map(|(method, path)| format!("{method} {}", path.strip_prefix("/v1/admin").unwrap()));
+    compare("calls", &cells(|row| row.3), &calls.collect());
+    compare("commands", &cells(|row| row.2), &commands());
+    let pages = console::ROUTES.iter().filter(|page| !OF_SIGN_IN.contains(page));
+    compare("pages", &cells(|row| row.4), &pages.map(|(method, path)| format!("{method} {path}")).collect());
+}
+
+#[test]
+fn every_empty_cell_states_a_reason() {
+    for (permission, case, command, call, page) in FACES {
+        for cell in [command, call, page] {
+            let is_reason = cell.strip_prefix("- ").is_none_or(|reason| reason.len() > 8);
+            assert!(!cell.is_empty() && is_reason, "{permission:?} {case}: {cell}");
+        }
+    }
+}
+
+#[test]
+fn every_permission_of_a_role_and_every_use_case_of_the_table_exists() {
+    for permission in Permission::ALL.iter().filter(|permission| permission.least_role().is_some()) {
+        assert!(FACES.iter().any(|row| row.0 == *permission), "no row has the permission {permission:?}");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../libs/operations/src");
+    for (_, case, ..) in FACES {
+        let (module, name) = case.split_once("::").unwrap();
+        let text = fs::read_to_string(root.join(format!("{module}.rs"))).unwrap_or_else(|_| panic!("{case}"));
+        assert!(
+            text.contains(&format!("fn {name}(")) || text.contains(&format!("fn {name}<")),
+            "{case} does not exist"
+        );
+    }
+}
