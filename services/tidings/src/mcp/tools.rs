@@ -227,7 +227,7 @@ mod tests {
         Tools::of(&document(), write).list().map(|tool| tool.name.into_owned()).collect()
     }
 
-    fn arguments(value: Value) -> Map<String, Value> {
+    fn arguments(value: &Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
     }
 
@@ -240,10 +240,10 @@ mod tests {
     #[test]
     fn arguments_become_path_query_and_body_and_mistakes_are_named() {
         let tools = Tools::of(&document(), true);
-        let call = tools.call("listRequests", arguments(json!({"app": "a/b?c#d", "limit": 5}))).unwrap();
+        let call = tools.call("listRequests", arguments(&json!({"app": "a/b?c#d", "limit": 5}))).unwrap();
         assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/v1/admin/apps/a%2Fb%3Fc%23d/sends"));
         assert_eq!(call.query, [("limit".to_owned(), "5".to_owned())]);
-        let put = tools.call("putTemplate", arguments(json!({"app": "shop", "body": {"a": 1}}))).unwrap();
+        let put = tools.call("putTemplate", arguments(&json!({"app": "shop", "body": {"a": 1}}))).unwrap();
         assert_eq!(put.body, Some(json!({"a": 1})));
         for (name, wrong, message) in [
             ("listTokens", json!({}), "there is no tool listTokens"),
@@ -256,7 +256,7 @@ mod tests {
             ),
             ("listRequests", json!({"app": "shop", "lim": 1}), "listRequests has no argument lim"),
         ] {
-            assert_eq!(tools.call(name, arguments(wrong)).unwrap_err().to_string(), message);
+            assert_eq!(tools.call(name, arguments(&wrong)).unwrap_err().to_string(), message);
         }
     }
 
