@@ -20,6 +20,7 @@ mod master_key;
 mod migrate;
 mod mobile_push;
 mod observability;
+mod operators;
 mod parked;
 mod preferences;
 mod provider;
