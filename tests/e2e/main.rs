@@ -21,6 +21,7 @@ mod mcp;
 mod migrate;
 mod mobile_push;
 mod observability;
+mod operators;
 mod parked;
 mod preferences;
 mod provider;

@@ -35,6 +35,8 @@ const SKEW_SECONDS: i64 = 60;
 /// Time limit for all calls of a sign-in.
 const WITHIN: Duration = Duration::from_secs(15);
 const LONGEST_SECRET: u64 = 4_096;
+/// Size in bytes (OpenID Connect Core 1.0, section 2).
+const LONGEST_SUBJECT: usize = 255;
 const SECRET_BYTES: usize = 32;
 /// Maximum size in bytes of the path in the cookie. Browsers drop a cookie of more than 4,096 bytes.
 const LONGEST_NEXT: usize = 2_000;
@@ -262,7 +264,8 @@ impl Oidc {
 
     fn person(&self, claims: &Map<String, Value>) -> Result<ProviderPerson, OidcError> {
         let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        let subject = text("sub").ok_or(OidcError::Unusable("the subject is missing"))?;
+        let subject = text("sub").filter(|subject| subject.len() <= LONGEST_SUBJECT);
+        let subject = subject.ok_or(OidcError::Unusable("the subject is missing or too long"))?;
         let email = text("email").ok_or(OidcError::Unusable(
             "the email address is missing; console.oidc.scopes must contain email",
         ))?;

@@ -98,7 +98,7 @@ async fn system() -> (System, SignedIn) {
     }
     let grants = vec![Grant { role: Role::Editor, app: Some(system.shop.id) }];
     let caller = system.operator(Role::Editor);
-    (system, SignedIn { caller, email: "ed@example.com".to_owned(), grants })
+    (system, SignedIn { caller, email: "ed@example.com".to_owned(), grants, by_provider: false })
 }
 
 #[tokio::test]
@@ -172,7 +172,12 @@ async fn test_sends_are_limited_by_operator_and_need_the_role_editor() {
         tests.send(&system.operations, operator, &system.shop, text, to).await
     };
     for role in [Role::Viewer, Role::Support] {
-        let operator = SignedIn { caller: system.operator(role), email: String::new(), grants: Vec::new() };
+        let operator = SignedIn {
+            caller: system.operator(role),
+            email: String::new(),
+            grants: Vec::new(),
+            by_provider: false,
+        };
         let error = send(&operator).await.unwrap_err();
         let needed = Permission::EditTemplates;
         assert!(matches!(error, TestSendError::Failed(OperationError::Denied(denied)) if denied == needed));
@@ -182,6 +187,11 @@ async fn test_sends_are_limited_by_operator_and_need_the_role_editor() {
     }
     assert!(matches!(send(&editor).await, Err(TestSendError::UsedUp)));
     let grants = vec![Grant { role: Role::Editor, app: Some(system.shop.id) }];
-    let other = SignedIn { caller: Caller::operator(8, grants), email: String::new(), grants: Vec::new() };
+    let other = SignedIn {
+        caller: Caller::operator(8, grants),
+        email: String::new(),
+        grants: Vec::new(),
+        by_provider: false,
+    };
     send(&other).await.unwrap();
 }

@@ -257,3 +257,32 @@ fn lost_master_keys_must_be_key_ids() {
     let wrong = problems(from_variables(&[("TIDINGS_SECURITY__LOST_MASTER_KEYS", "none")]));
     assert!(wrong[0].starts_with("security.lost_master_keys: must be a list of ids"), "{wrong:?}");
 }
+
+#[test]
+fn sign_in_by_openid_names_an_issuer_a_client_and_roles_with_their_claim() {
+    let accepted = from_file(
+        "[console]\npasswords = false\n[console.oidc]\nissuer = \"https://id.example.com\"\nclient_id = \"tidings\"\n\
+         role_claim = \"groups\"\nrole_map = [\"ops=operator\", \"shop=support@shop\"]",
+        &[],
+    )
+    .unwrap();
+    let oidc = accepted.console.oidc.unwrap();
+    assert_eq!((oidc.role_map.len(), oidc.scopes.join(" ").as_str()), (2, "openid email"));
+    for (text, key) in [
+        ("[console]\npasswords = false", "console.passwords"),
+        ("[console.oidc]\nissuer = \"http://id.example.com\"\nclient_id = \"a\"", "console.oidc.issuer"),
+        ("[console.oidc]\nissuer = \"https://id.example.com\"", "console.oidc.client_id"),
+        (
+            "[console.oidc]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nrole_map = [\"a=admin\"]",
+            "console.oidc.role_map",
+        ),
+        (
+            "[console.oidc]\nissuer = \"https://id.example.com\"\nclient_id = \"a\"\nscopes = [\"email\"]",
+            "console.oidc.scopes",
+        ),
+        ("[console.oidc]\nrole_map = [\"ops=root\"]", "console.oidc.role_map"),
+    ] {
+        let found = problems(from_file(text, &[]));
+        assert!(found.iter().any(|problem| problem.starts_with(&format!("{key}: "))), "{text}: {found:?}");
+    }
+}
