@@ -16,7 +16,7 @@ const FILL: &str = include_str!("console.sql");
 const PICTURES: &str = "TIDINGS_TEST_WRITE_PICTURES";
 const VIEWS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
 
-async fn fill(running: &RunningProcess) -> String {
+pub(crate) async fn fill(running: &RunningProcess) -> String {
     let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
     let mut transaction = pool.begin().await.unwrap();
     sqlx::raw_sql(FILL).execute(&mut *transaction).await.unwrap();
@@ -27,14 +27,14 @@ async fn fill(running: &RunningProcess) -> String {
     send
 }
 
-async fn go(browser: &mut Browser, window: &Window, url: &str) {
+pub(crate) async fn go(browser: &mut Browser, window: &Window, url: &str) {
     browser.call(window, "Page.navigate", json!({"url": url})).await;
     let loaded = format!("document.readyState === 'complete' && location.href.startsWith('{url}')");
     browser.until_true(window, url, &loaded).await;
 }
 
 /// Signs in by the link of `tidings up`, with a click. Returns the address of the console.
-async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
+pub(crate) async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProcess) -> String {
     let link = running.dev("console");
     go(browser, window, link).await;
     browser.evaluate(window, "document.querySelector('form button').click(); true").await;
@@ -48,13 +48,8 @@ async fn sign_in(browser: &mut Browser, window: &Window, running: &RunningProces
     link.split("/welcome").next().unwrap().to_owned()
 }
 
-#[tokio::test]
-async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
-    let (running, _files) = demo().await;
-    let send = fill(&running).await;
-    let mut browser = Browser::start(&running).await;
-    let window = browser.open_url("about:blank").await;
-    let console = sign_in(&mut browser, &window, &running).await;
+/// Names of pages for their pictures, and their paths.
+fn pages(send: &str) -> Vec<(&'static str, String)> {
     let pages = [
         ("overview", "/apps/demo"),
         ("sends", "/apps/demo/sends"),
@@ -74,13 +69,28 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("cancel", &format!("/apps/demo/sends/{send}/cancel")),
         ("erase", "/apps/demo/people/ada/erase"),
         ("lift", &format!("/apps/demo/suppressions/lift?channel=email&delivery={DEAD}")),
+        ("templates", "/apps/demo/templates"),
+        ("template", "/apps/demo/templates/order-shipped"),
+        ("template-edit", "/apps/demo/templates/order-shipped/edit"),
+        ("template-new", "/apps/demo/new-template"),
+        ("template-restore", "/apps/demo/templates/order-shipped/versions/2/restore"),
         ("refused", "/apps/demo/refused"),
         ("installation", "/installation"),
         ("apps", "/apps"),
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
     ];
-    for (name, path) in pages {
+    pages.map(|(name, path)| (name, path.to_owned())).into()
+}
+
+#[tokio::test]
+async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
+    let (running, _files) = demo().await;
+    let send = fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    for (name, path) in pages(&send) {
         for (width, scheme) in VIEWS {
             let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false});
             browser.call(&window, "Emulation.setDeviceMetricsOverride", size).await;
@@ -95,6 +105,9 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
                 true,
                 "{name} at {width} px scrolls sideways"
             );
+            if name.starts_with("template") && path.contains("order-shipped") && name != "template-restore" {
+                until_framed(&mut browser).await;
+            }
             if name == "installation" {
                 // The name of the machine would change the picture.
                 let rename = "document.querySelector('td.words').textContent = 'node-1'";
@@ -107,11 +120,28 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
     }
 }
 
-async fn picture(browser: &mut Browser, window: &Window, name: &str) {
+/// Waits until the HTML of an email is shown. Chromium runs a frame without an origin in its own process.
+pub(crate) async fn until_framed(browser: &mut Browser) {
+    let chromium = &mut browser.chromium;
+    eventually(SOON, "the email is shown", async || {
+        let targets = chromium.call("Target.getTargets", json!({}), None).await;
+        let mut targets = targets["targetInfos"].as_array().unwrap().iter();
+        targets.find(|it| it["type"] == "iframe" && it["url"].as_str().unwrap().ends_with("/frame")).map(drop)
+    })
+    .await;
+}
+
+pub(crate) async fn picture(browser: &mut Browser, window: &Window, name: &str) {
     if std::env::var_os(PICTURES).is_none() {
         return;
     }
-    let height = browser.evaluate(window, "document.documentElement.scrollHeight").await;
+    // The preview of the editor stays in the window.
+    let height = if name.starts_with("template-edit-1280") {
+        "innerHeight"
+    } else {
+        "document.documentElement.scrollHeight"
+    };
+    let height = browser.evaluate(window, height).await;
     let width = browser.evaluate(window, "innerWidth").await;
     let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
     let wanted = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
@@ -140,6 +170,7 @@ async fn the_console_works_without_scripts() {
         ("People", "People"),
         ("Waiting", "Waiting"),
         ("Parked", "Parked"),
+        ("Templates", "Templates"),
         ("Refused", "Refused calls"),
     ] {
         let click = format!(
@@ -168,21 +199,21 @@ async fn the_console_works_without_scripts() {
 }
 
 /// Follows the link or presses the button whose text begins with these words.
-async fn press(browser: &mut Browser, window: &Window, text: &str) {
+pub(crate) async fn press(browser: &mut Browser, window: &Window, text: &str) {
     let press = format!(
         "[...document.querySelectorAll('main a, main button')].find((it) => it.textContent.trim().startsWith('{text}')).click(); true"
     );
     browser.evaluate(window, &press).await;
 }
 
-async fn until_heading(browser: &mut Browser, window: &Window, start: &str) {
+pub(crate) async fn until_heading(browser: &mut Browser, window: &Window, start: &str) {
     let shown = format!(
         "document.readyState === 'complete' && (document.querySelector('h1')?.textContent ?? '').startsWith('{start}')"
     );
     browser.until_true(window, start, &shown).await;
 }
 
-async fn until_done(browser: &mut Browser, window: &Window, text: &str) {
+pub(crate) async fn until_done(browser: &mut Browser, window: &Window, text: &str) {
     let shown = format!("(document.querySelector('.done')?.textContent ?? '').includes('{text}')");
     browser.until_true(window, text, &shown).await;
 }

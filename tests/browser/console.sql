@@ -7,6 +7,24 @@ ON CONFLICT DO NOTHING;
 INSERT INTO template (app_id, identifier, version)
 SELECT app, v.identifier, v.version FROM shop, (VALUES ('order-shipped', 4), ('new-sign-in', 2), ('weekend-offer', 11)) AS v (identifier, version)
 ON CONFLICT DO NOTHING;
+INSERT INTO template_version (app_id, template_id, version, name, category, channels, created_at)
+SELECT app, t.id, n, v.name, v.category, replace(v.channels, 'Friday', CASE WHEN n = t.version THEN '{{ order.arrives }}' ELSE 'Friday' END)::json,
+  now() - (t.version - n) * interval '9 days' - interval '3 hours'
+FROM shop JOIN template t ON t.app_id = app CROSS JOIN LATERAL generate_series(1, t.version) AS n
+JOIN (VALUES
+  ('order-shipped', 'Order shipped', 'orders', $${
+    "inApp": {"title": "Order {{ order.number }} has shipped", "message": "It arrives on Friday.", "url": "{{ order.url }}"},
+    "email": {
+      "subject": "Order {{ order.number }} has shipped",
+      "text": "Hello {{ recipient.app.name }},\n\nyour order {{ order.number }} has left our warehouse. It arrives on Friday.\n\nFollow the parcel: {{ order.url }}\n",
+      "html": "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta name=\"color-scheme\" content=\"light dark\">\n<style>\nbody { margin: 0; padding: 32px; font: 16px/1.6 Helvetica, Arial, sans-serif; color: #1b1b1f; }\nh1 { margin: 0 0 16px; font-size: 22px; }\n.button { display: inline-block; padding: 12px 20px; border-radius: 8px; background: #4649c8; color: #ffffff; text-decoration: none; }\n@media (prefers-color-scheme: dark) { body { color: #ededf2; background: #17171c; } }\n</style>\n</head>\n<body>\n<h1>On its way</h1>\n<p>Hello {{ recipient.app.name }},</p>\n<p>your order {{ order.number }} has left our warehouse. It arrives on Friday.</p>\n<p><a class=\"button\" href=\"{{ order.url }}\">Follow the parcel</a></p>\n<script>document.body.textContent = 'scripts run'</script>\n</body>\n</html>"
+    },
+    "mobilePush": {"title": "Order {{ order.number }} has shipped", "body": "It arrives on Friday.", "url": "{{ order.url }}"},
+    "sms": {"text": "Order {{ order.number }} is on its way and arrives on Friday. {{ order.url }}"}
+  }$$),
+  ('new-sign-in', 'New sign-in', 'security', '{"email": {"subject": "New sign-in from {{ place }}", "text": "If it was not you, change your password."}}'),
+  ('weekend-offer', 'Weekend offer', 'offers', '{"inApp": {"title": "Weekend offer: {{ percent }} % on {{ product }}"}, "email": {"subject": "Weekend offer", "text": "{{ percent }} % on {{ product }}"}}')
+) AS v (identifier, name, category, channels) ON v.identifier = t.identifier;
 
 INSERT INTO app_user (app_id, identifier, profile, created_at)
 SELECT app, name, jsonb_build_object('email', name || '@example.com', 'phoneNumber', '+49170' || (1000000 + n), 'name', initcap(name), 'plan', 'plus'),
@@ -53,6 +71,8 @@ WHERE NOT (v.channel = 'sms' AND p.identifier = 'ada') AND NOT (v.channel = 'sms
 
 -- Some SMS are parked in every run.
 UPDATE made SET luck = 1 WHERE id IN (SELECT id FROM made WHERE channel = 'sms' ORDER BY at LIMIT 3);
+-- An email waits in every run.
+UPDATE made SET luck = 8 WHERE id IN (SELECT id FROM made WHERE channel = 'email' ORDER BY at LIMIT 1);
 
 INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, reason, attempt, provider, settled_at)
 SELECT app, id, send_id, recipient_index, user_number, channel, target,

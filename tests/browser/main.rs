@@ -10,6 +10,7 @@ mod browser;
 mod chromium;
 mod clients;
 mod console;
+mod console_templates;
 #[path = "../e2e/descendants.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]
 mod descendants;

@@ -92,6 +92,54 @@
     setInterval(() => refresh(live).catch(() => {}), Number(live.dataset.refresh) * 1000);
   }
 
+  // A form with `data-part` shows its answer in that part of the page. Answers that later input has overtaken are dropped.
+  const follow = (form) => {
+    let [round, timer] = [0, 0];
+    const part = document.querySelector(form.dataset.part);
+    const showFrame = () => {
+      const button = part.querySelector('[data-auto]');
+      if (button) form.requestSubmit(button);
+    };
+    const ask = async () => {
+      const wanted = { method: 'POST', body: new URLSearchParams(new FormData(form)), headers: { 'X-Part': part.id }, redirect: 'error' };
+      const answer = await fetch(form.action, wanted);
+      if (!answer.ok) throw new Error(`status ${answer.status}`);
+      return new DOMParser().parseFromString(await answer.text(), 'text/html').body;
+    };
+    const render = async () => {
+      clearTimeout(timer);
+      round += 1;
+      const own = round;
+      part.setAttribute('aria-busy', 'true');
+      const fresh = await ask().catch(() => null);
+      if (own !== round) return;
+      part.removeAttribute('aria-busy');
+      const focused = document.activeElement.id;
+      if (fresh) {
+        showTimes(fresh);
+        part.replaceChildren(...fresh.childNodes);
+        showFrame();
+      } else if (!part.querySelector('.outdated')) {
+        const problem = document.createElement('p');
+        problem.className = 'problem outdated';
+        problem.setAttribute('role', 'alert');
+        problem.textContent = 'The console did not answer, so this is an earlier state. Your input is still in the form.';
+        part.prepend(problem);
+      }
+      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    };
+    form.addEventListener('input', () => {
+      clearTimeout(timer);
+      timer = setTimeout(render, 300);
+    });
+    form.addEventListener('submit', (event) => {
+      if (event.submitter?.hasAttribute('formaction')) return;
+      event.preventDefault();
+      render();
+    });
+    showFrame();
+  };
+
   let prefix = false;
   addEventListener('keydown', (event) => {
     const field = event.target.closest('input, select, textarea');
@@ -122,6 +170,8 @@
 
   showTimes(document);
   addCopies(document);
+  document.documentElement.classList.add('scripted');
+  document.querySelectorAll('form[data-part]').forEach(follow);
   const zone = document.querySelector('[data-zone]');
   if (zone) zone.parentElement.firstChild.textContent = `Times are ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
   setInterval(() => showTimes(document), 15000);

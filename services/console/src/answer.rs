@@ -2,7 +2,7 @@
 
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CACHE_CONTROL, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use actix_web::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use askama::Template;
 use domain::Role;
 use operations::{Object, OperationError};
@@ -51,6 +51,8 @@ fn missing(object: Object) -> &'static str {
         Object::App => "There is no such app, or you have no role in it.",
         Object::Redrive => "There is no such redrive in this app.",
         Object::Suppression => "This suppression does not exist, or was lifted already.",
+        Object::Template => "There is no such template in this app.",
+        Object::TemplateVersion => "The template has no such version.",
         Object::User => "There is no such person in this app.",
         Object::Request => {
             "There is no such send in this app. A send that was just accepted appears once it is planned."
@@ -99,6 +101,33 @@ pub(crate) fn page(status: StatusCode, template: &impl Template) -> Answer {
     Ok(response.body(text))
 }
 
+/// Policy of the content of an email: no scripts, no requests, and no origin.
+const FRAME_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; form-action 'none'; base-uri 'none'; \
+     frame-ancestors 'self'";
+
+/// Answers with the HTML of an email, for a frame of a page. Apps write it, and it may contain anything.
+pub(crate) fn frame(html: &str) -> Answer {
+    let mut response = HttpResponse::Ok();
+    response.insert_header((CONTENT_TYPE, "text/html; charset=utf-8"));
+    response.insert_header((CACHE_CONTROL, "no-store"));
+    response.insert_header((CONTENT_SECURITY_POLICY, FRAME_POLICY));
+    response.insert_header(("x-dns-prefetch-control", "off"));
+    Ok(response.body(without_links(html)))
+}
+
+/// Disables `link` elements, because no policy stops a browser from connecting to the hosts that they name.
+fn without_links(html: &str) -> String {
+    let mut rest = html;
+    let mut text = String::with_capacity(html.len());
+    while let Some(at) = rest.to_ascii_lowercase().find("<link") {
+        let (before, after) = rest.split_at(at + 1);
+        text.push_str(before);
+        text.push_str("no-");
+        rest = after;
+    }
+    text + rest
+}
+
 /// Leads the browser to another page.
 pub(crate) fn see_other(location: String) -> HttpResponse {
     let mut response = HttpResponse::SeeOther();
@@ -124,4 +153,18 @@ pub(crate) struct RefusalPage<'a> {
     pub(crate) text: &'a str,
     /// True if the same request may succeed later.
     pub(crate) retry: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_connects_to_no_host() {
+        let html = "<LINK rel=preconnect href=https://a.example><link rel=stylesheet><p>é</p>";
+        assert_eq!(
+            without_links(html),
+            "<no-LINK rel=preconnect href=https://a.example><no-link rel=stylesheet><p>é</p>"
+        );
+    }
 }

@@ -8,6 +8,7 @@ use web::peer;
 use crate::answer::{Answer, Refusal};
 use crate::console::Console;
 use crate::pages::shell::Visit;
+use crate::pages::templates::{editor, publish};
 use crate::pages::{cancel, erase, lift, redrive, release};
 use crate::query::Pairs;
 use crate::session;
@@ -38,6 +39,12 @@ pub(crate) async fn change(
         ["waiting", "release"] => release::release(change).await,
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
+        ["templates", id, "edit"] => editor::render(change, id).await,
+        ["templates", id, "frame"] => editor::frame(change, id).await,
+        ["templates", id, "review"] => publish::review(change, id).await,
+        ["templates", id, "publish"] => publish::publish(change, id).await,
+        ["templates", id, "test"] => editor::test_send(change, id).await,
+        ["templates", id, "versions", number, "restore"] => publish::restore(change, id, number).await,
         _ => Err(Refusal::NotFound("There is no form at this address.")),
     }
 }

@@ -7,6 +7,7 @@ use anyhow::Context as _;
 use operations::installation::Installations;
 use operations::operators::SignIns;
 use operations::overview::Overviews;
+use operations::templates::TestSends;
 use operations::{MasterKeySource, Operations, apps};
 use service_kit::{Context, Network};
 use store::control::app::App;
@@ -17,7 +18,7 @@ use crate::files::Files;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
     cancel, erase, explain, find, installation, lift, overview, parked, people, redrive, refused, release,
-    sends, sign_in, waiting,
+    sends, sign_in, templates, waiting,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -31,6 +32,8 @@ const HEADERS: [(HeaderName, &str); 4] = [
     (HeaderName::from_static("referrer-policy"), "no-referrer"),
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
+/// Header with which the script of the console asks for one part of a page.
+const PART: HeaderName = HeaderName::from_static("x-part");
 const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
      console.public_url to the address in your browser.";
 
@@ -40,6 +43,7 @@ pub(crate) struct Console {
     pub(crate) sign_ins: SignIns,
     pub(crate) overviews: Overviews,
     pub(crate) installations: Installations,
+    pub(crate) test_sends: TestSends,
     pub(crate) files: Files,
     /// Number of the inbox partitions of the installation.
     pub(crate) partitions: u32,
@@ -62,6 +66,7 @@ impl Console {
             operations,
             sign_ins: SignIns::new(context.store.clone())?,
             overviews: Overviews::new(context.store.clone()),
+            test_sends: TestSends::start(context),
             files: Files::new()?,
             partitions: context.partitions,
             base: settings.base_path.clone(),
@@ -97,6 +102,16 @@ impl Console {
         (!value.is_empty()).then(|| value.to_owned())
     }
 
+    /// Returns true if an operator sends the texts of a template.
+    pub(crate) async fn has_texts(&self, request: &HttpRequest) -> bool {
+        let path = segments(request.uri().path(), &self.base).unwrap_or_default();
+        let is_template = matches!(
+            path.iter().map(String::as_str).collect::<Vec<_>>().as_slice(),
+            ["apps", _, "templates", ..]
+        );
+        is_template && request.method() == Method::POST && session::operator(self, request).await.is_ok()
+    }
+
     pub(crate) async fn answer(&self, request: &HttpRequest, body: &[u8]) -> HttpResponse {
         let answer = match session::check_site(request, self.public_origin.as_deref()) {
             Ok(()) => Box::pin(self.route(request, body)).await,
@@ -107,7 +122,10 @@ impl Console {
             Err(refusal) => self.refuse(request, refusal),
         };
         for (name, value) in HEADERS {
-            response.headers_mut().insert(name, HeaderValue::from_static(value));
+            // The content of an email has a stricter policy of its own.
+            if !response.headers().contains_key(&name) {
+                response.headers_mut().insert(name, HeaderValue::from_static(value));
+            }
         }
         response
     }
@@ -153,6 +171,7 @@ impl Console {
                     ["parked", "redrive"] => redrive::ask(self, visit, request, &query).await,
                     ["parked", "redrive.csv"] => redrive::csv(self, visit, &query).await,
                     ["parked", "runs", id] => redrive::run(self, visit, id).await,
+                    ["templates" | "new-template", ..] => templates::open(self, visit, rest, &query).await,
                     ["refused"] => refused::list(self, visit, &query).await,
                     ["find"] => find::find(self, visit, &query).await,
                     _ => Err(MISSING),
@@ -197,10 +216,15 @@ impl Console {
             operator,
             apps,
             app,
-            // Suppressions are reached from people.
-            tab: if tab == "suppressions" { "people" } else { tab }.to_owned(),
+            tab: match tab {
+                "suppressions" => "people",
+                "new-template" => "templates",
+                tab => tab,
+            }
+            .to_owned(),
             by_proxy,
             done: query.text("done").and_then(done),
+            part: request.headers().get(PART).and_then(|part| part.to_str().ok()).map(str::to_owned),
         })
     }
 

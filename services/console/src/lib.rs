@@ -38,8 +38,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(75);
 const FINISHED_WITHIN_SECONDS: u64 = 10;
 /// Time limit for receiving a form.
 const FORM_WITHIN: Duration = Duration::from_secs(10);
-/// Size in bytes. The largest form has an email, a password and a code.
+/// Size in bytes. The largest of these forms has an email, a password and a code.
 const MAX_FORM: usize = 8 * 1024;
+/// Size in bytes of a form with the texts of a template. Only operators may send one.
+const MAX_TEXTS: usize = 2 * 1024 * 1024;
 
 /// Serves the console on the configured address until the process stops. The socket already listens when this function returns the future.
 ///
@@ -95,12 +97,11 @@ async fn serve(context: Context, listener: TcpListener) -> anyhow::Result<()> {
 }
 
 async fn handle(request: HttpRequest, payload: Payload, console: Data<Console>) -> HttpResponse {
-    match timeout(FORM_WITHIN, payload.to_bytes_limited(MAX_FORM)).await {
+    let most = if console.has_texts(&request).await { MAX_TEXTS } else { MAX_FORM };
+    match timeout(FORM_WITHIN, payload.to_bytes_limited(most)).await {
         Ok(Ok(Ok(form))) => console.answer(&request, &form).await,
         Ok(Ok(Err(_))) => HttpResponse::BadRequest().body("The form did not arrive whole.\n"),
-        Ok(Err(_)) => {
-            HttpResponse::PayloadTooLarge().body(format!("The form has more than {MAX_FORM} bytes.\n"))
-        }
+        Ok(Err(_)) => HttpResponse::PayloadTooLarge().body(format!("The form has more than {most} bytes.\n")),
         Err(_) => HttpResponse::RequestTimeout().body("The form did not arrive in time.\n"),
     }
 }

@@ -15,4 +15,5 @@ pub(crate) mod release;
 pub(crate) mod sends;
 pub(crate) mod shell;
 pub(crate) mod sign_in;
+pub(crate) mod templates;
 pub(crate) mod waiting;

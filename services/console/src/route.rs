@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 33] = [
+pub const ROUTES: [(&str, &str); 46] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -34,6 +34,19 @@ pub const ROUTES: [(&str, &str); 33] = [
     ("GET", "/apps/{app}/parked/redrive.csv"),
     ("GET", "/apps/{app}/parked/runs/{number}"),
     ("POST", "/apps/{app}/parked/runs/{number}"),
+    ("GET", "/apps/{app}/templates"),
+    ("GET", "/apps/{app}/new-template"),
+    ("GET", "/apps/{app}/templates/{id}"),
+    ("GET", "/apps/{app}/templates/{id}/edit"),
+    ("POST", "/apps/{app}/templates/{id}/edit"),
+    ("POST", "/apps/{app}/templates/{id}/frame"),
+    ("POST", "/apps/{app}/templates/{id}/review"),
+    ("POST", "/apps/{app}/templates/{id}/publish"),
+    ("POST", "/apps/{app}/templates/{id}/test"),
+    ("GET", "/apps/{app}/templates/{id}/versions/{number}"),
+    ("GET", "/apps/{app}/templates/{id}/versions/{number}/frame"),
+    ("GET", "/apps/{app}/templates/{id}/versions/{number}/restore"),
+    ("POST", "/apps/{app}/templates/{id}/versions/{number}/restore"),
     ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),

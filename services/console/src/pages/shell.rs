@@ -52,6 +52,8 @@ pub(crate) struct Visit {
     pub(crate) by_proxy: bool,
     /// Sentence about the change that led to the page.
     pub(crate) done: Option<&'static str>,
+    /// Id of the only part of the page that the script wants.
+    pub(crate) part: Option<String>,
 }
 
 /// Returns the sentence about a change that led to a page, by its name in the query.
@@ -65,17 +67,19 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "paused" => "The redrive is paused.",
         "running" => "The redrive goes on.",
         "stopped" => "The redrive is stopped.",
+        "published" => "The version is published. Sends use it from now on.",
         _ => return None,
     })
 }
 
 /// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 6] = [
+const TABS: [(&str, &str, char); 7] = [
     ("Overview", "", 'o'),
     ("Sends", "sends", 's'),
     ("People", "people", 'p'),
     ("Waiting", "waiting", 'w'),
     ("Parked", "parked", 'k'),
+    ("Templates", "templates", 't'),
     ("Refused", "refused", 'r'),
 ];
 
@@ -125,6 +129,10 @@ impl Visit {
 
     pub(crate) fn person_path(&self, identifier: &str) -> String {
         self.path(&format!("/people/{}", encoded(identifier)))
+    }
+
+    pub(crate) fn template_path(&self, identifier: &str) -> String {
+        self.path(&format!("/templates/{}", encoded(identifier)))
     }
 
     /// Returns the path of the page that explains a send for one of its recipients.

@@ -8,7 +8,7 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 7] = [
+const LEAST: [(&str, &str, Role); 14] = [
     ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
@@ -16,6 +16,13 @@ const LEAST: [(&str, &str, Role); 7] = [
     ("GET POST", "/redrive", Role::Operator),
     ("GET", "/redrive.csv", Role::Operator),
     ("POST", "/runs/{number}", Role::Operator),
+    ("GET", "/new-template", Role::Editor),
+    ("GET POST", "/edit", Role::Editor),
+    ("POST", "/frame", Role::Editor),
+    ("POST", "/review", Role::Editor),
+    ("POST", "/publish", Role::Editor),
+    ("POST", "/test", Role::Editor),
+    ("GET POST", "/restore", Role::Editor),
 ];
 
 fn least(method: &str, route: &str) -> Role {
@@ -55,6 +62,12 @@ async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
             format!(
                 "INSERT INTO redrive_run (app_id, id, parked_before, selected, expected, per_second, created_by)
                  OVERRIDING SYSTEM VALUE VALUES ({app}, 7, now(), 2, 2, 50, 'cli:ada')"
+            ),
+            format!("INSERT INTO template (app_id, identifier, version) VALUES ({app}, 'ada', 8)"),
+            format!(
+                "INSERT INTO template_version (app_id, template_id, version, name, channels)
+                 SELECT app_id, id, number, 'Ada', '{{\"email\": {{\"subject\": \"Hi\", \"html\": \"<p>Hi</p>\"}}}}'
+                 FROM template, generate_series(1, 8) AS number WHERE app_id = {app}"
             ),
             format!(
                 "INSERT INTO suppression (app_id, channel, target, delivery_id, code)

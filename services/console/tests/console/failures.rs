@@ -20,6 +20,7 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
         ("/apps/shop/people", "No people yet."),
         ("/apps/shop/waiting", "No delivery waits."),
         ("/apps/shop/parked", "Nothing is parked."),
+        ("/apps/shop/templates", "No templates yet."),
         ("/apps/shop/refused", "No call was refused."),
     ];
     for (path, text) in empty {
@@ -31,7 +32,8 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
         .run(
             "ALTER TABLE request RENAME TO request_2; ALTER TABLE app_user RENAME TO app_user_2;
              ALTER TABLE parked RENAME TO parked_2; ALTER TABLE timer RENAME TO timer_2;
-             ALTER TABLE refused_call RENAME TO refused_call_2; ALTER TABLE redrive_run RENAME TO redrive_run_2",
+             ALTER TABLE refused_call RENAME TO refused_call_2; ALTER TABLE redrive_run RENAME TO redrive_run_2;
+             ALTER TABLE template RENAME TO template_2",
         )
         .await;
     for (path, text) in empty {

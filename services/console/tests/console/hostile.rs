@@ -29,6 +29,10 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
          OVERRIDING SYSTEM VALUE SELECT $1, 7, $4, $3, now(), 1, 1, 50, 'paused', 'breaker_open', $3, $2",
         "INSERT INTO suppression (app_id, channel, target, delivery_id, code)
          SELECT $1, 'email', 'victim@example.com', '0197b5a2-0000-7000-8000-000000000002', $4 WHERE $2 <> '' AND $3 <> ''",
+        "INSERT INTO template (app_id, identifier, version) SELECT $1, $2, 2",
+        "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
+         SELECT $1, t.id, n, $3, $4, jsonb_build_object('email', jsonb_build_object('subject', $3::text, 'html', $2::text || n || $4::text))
+         FROM template t, generate_series(1, 2) AS n WHERE t.app_id = $1",
         "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
          SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
     ];
@@ -65,6 +69,12 @@ fn pages(send: &str) -> Vec<String> {
         format!("/people/{person}/erase"),
         format!("/suppressions/lift?channel=email&delivery={DELIVERY}"),
         "/refused".to_owned(),
+        "/templates".to_owned(),
+        "/new-template?from=%3Cscript%3Ealert(5)%3C%2Fscript%3E".to_owned(),
+        format!("/templates/{person}"),
+        format!("/templates/{person}/edit"),
+        format!("/templates/{person}/versions/1"),
+        format!("/templates/{person}/versions/1/restore"),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
     let pages = below.into_iter().map(|below| format!("{app}{below}"));

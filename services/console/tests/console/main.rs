@@ -8,3 +8,4 @@ mod fixture;
 mod hostile;
 mod redrives;
 mod sign_in;
+mod templates;

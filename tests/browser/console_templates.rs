@@ -1,0 +1,147 @@
+//! Writing a template in the console: by keyboard alone, and without scripts.
+
+use serde_json::json;
+use sqlx::PgPool;
+use testkit::eventually;
+
+use crate::browser::{Browser, SOON, Window, demo};
+use crate::console::{fill, go, picture, press, sign_in, until_done, until_framed, until_heading};
+use crate::running::RunningProcess;
+
+/// Tabs on a page until the focus is on an element.
+const MOST_TABS: usize = 120;
+
+/// Presses Tab until the focus is on an element.
+async fn tab_to(browser: &mut Browser, window: &Window, what: &str, is_it: &str) {
+    let is_it = format!("((it) => {is_it})(document.activeElement)");
+    for _ in 0..MOST_TABS {
+        if browser.evaluate(window, &is_it).await == true {
+            return;
+        }
+        browser.press(window, "Tab").await;
+    }
+    panic!("no Tab leads to {what}");
+}
+
+async fn follow(browser: &mut Browser, window: &Window, text: &str) {
+    let is_it = format!("it.matches('a, button') && it.textContent.trim().startsWith('{text}')");
+    tab_to(browser, window, text, &is_it).await;
+    browser.press(window, "Enter").await;
+}
+
+async fn newest_subject(running: &RunningProcess) -> String {
+    let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+    let statement = "SELECT v.channels -> 'email' ->> 'subject' FROM template t
+        JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version) WHERE t.identifier = 'order-shipped'";
+    let subject = sqlx::query_scalar(statement).fetch_one(&pool).await.unwrap();
+    pool.close().await;
+    subject
+}
+
+#[tokio::test]
+async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    go(&mut browser, &window, running.dev("console")).await;
+    let (browser, window) = (&mut browser, &window);
+    tab_to(browser, window, "the button", "it.matches('form button')").await;
+    browser.press(window, "Enter").await;
+    let overview = "location.pathname === '/apps/demo' && document.readyState === 'complete'";
+    browser.until_true(window, "the overview", overview).await;
+    for key in ["g", "t"] {
+        browser.press(window, key).await;
+    }
+    until_heading(browser, window, "Templates").await;
+    follow(browser, window, "order-shipped").await;
+    until_heading(browser, window, "order-shipped").await;
+    follow(browser, window, "Edit").await;
+    until_heading(browser, window, "Edit order-shipped").await;
+    until_framed(browser).await;
+    tab_to(browser, window, "the subject", "it.name === 'email.subject'").await;
+    browser
+        .evaluate(window, "document.activeElement.select(); window.before = performance.now(); true")
+        .await;
+    let subject = "Parcel {{ order.number }} <b>left</b>";
+    browser.call(window, "Input.insertText", json!({"text": subject})).await;
+    let shown = "[...document.querySelectorAll('#preview dd')].some((it) => it.textContent === 'Parcel NUMBER <b>left</b>')";
+    browser.until_true(window, "the new preview", shown).await;
+    until_framed(browser).await;
+    let kept = "document.activeElement.name === 'email.subject' && window.before > 0";
+    assert_eq!(
+        browser.evaluate(window, kept).await,
+        true,
+        "the page was not loaded again, and the focus stays"
+    );
+    let depth = browser.evaluate(window, "history.length").await;
+    browser.call(window, "Input.insertText", json!({"text": "!"})).await;
+    let shown = shown.replace("left</b>", "left</b>!");
+    browser.until_true(window, "the next preview", &shown).await;
+    assert_eq!(browser.evaluate(window, "history.length").await, depth, "previews are not in the history");
+
+    browser.evaluate(window, "document.getElementById('dark').click(); true").await;
+    browser.until_true(window, "the dark preview", "document.querySelector('iframe.dark') !== null").await;
+    until_framed(browser).await;
+
+    follow(browser, window, "Review and publish").await;
+    until_heading(browser, window, "Publish order-shipped").await;
+    let added = browser.evaluate(window, "document.querySelector('.diff ins').textContent").await;
+    assert_eq!(added, format!("{subject}!"));
+    for (width, scheme) in [(1280, "light"), (390, "dark")] {
+        browser.look(window, (width, scheme)).await;
+        picture(browser, window, &format!("template-review-{width}-{scheme}")).await;
+    }
+    browser.has_no_findings_of_axe(window).await;
+    follow(browser, window, "Publish version 5").await;
+    until_done(browser, window, "The version is published").await;
+    assert_eq!(newest_subject(&running).await, format!("{subject}!"));
+    assert_eq!(browser.evaluate(window, "window.violations").await, json!([]));
+}
+
+#[tokio::test]
+async fn a_template_is_previewed_tested_and_published_without_scripts() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    let (browser, window) = (&mut browser, &window);
+    go(browser, window, &format!("{console}/apps/demo/new-template")).await;
+    let fields = "document.querySelector('[name=identifier]').value = 'a/b?c#d'; document.querySelector('[value=order-shipped]').checked = true; true";
+    browser.evaluate(window, fields).await;
+    press(browser, window, "Write the text").await;
+    until_heading(browser, window, "New template a/b?c#d").await;
+    let write =
+        "document.querySelector('[name=\"email.subject\"]').value = 'Unpublished {{ order.number }}'; true";
+    browser.evaluate(window, write).await;
+    press(browser, window, "Preview").await;
+    let shown =
+        "[...document.querySelectorAll('#preview dd')].some((it) => it.textContent === 'Unpublished 1042')";
+    browser.until_true(window, "the preview", shown).await;
+    press(browser, window, "Show the HTML part").await;
+    until_framed(browser).await;
+    press(browser, window, "Send the test").await;
+    until_done(browser, window, "Sent as a test: Email").await;
+    let kept = "document.querySelector('[name=\"email.subject\"]').value";
+    assert_eq!(browser.evaluate(window, kept).await, "Unpublished {{ order.number }}");
+    let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+    let sent = "SELECT d.status FROM request r JOIN delivery d USING (app_id, send_id)
+        WHERE r.title = '[Test] Unpublished 1042' AND d.channel = 'email' AND d.status = 'sent'";
+    eventually(SOON, "the test is sent", async || {
+        let status: Option<String> = sqlx::query_scalar(sent).fetch_optional(&pool).await.unwrap();
+        status
+    })
+    .await;
+    pool.close().await;
+    press(browser, window, "Review and publish").await;
+    until_heading(browser, window, "Publish a/b?c#d").await;
+    press(browser, window, "Back to the text").await;
+    until_heading(browser, window, "New template a/b?c#d").await;
+    press(browser, window, "Review and publish").await;
+    until_heading(browser, window, "Publish a/b?c#d").await;
+    press(browser, window, "Publish version 1").await;
+    until_done(browser, window, "The version is published").await;
+    until_heading(browser, window, "a/b?c#d").await;
+}
