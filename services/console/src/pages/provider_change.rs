@@ -68,7 +68,11 @@ pub(crate) async fn switch(change: Change<'_>, identifier: &str) -> Answer {
     let (app, caller) = (change.visit.app()?.id, &change.visit.operator.caller);
     caller.may(Permission::ManageProviders, app)?;
     let version = version(&change)?;
-    let enabled = change.form.text("to") == Some("enabled");
+    let enabled = match change.form.text("to") {
+        Some("enabled") => true,
+        Some("disabled") => false,
+        _ => return Err(Refusal::Invalid("The form does not say what to do with the provider.".to_owned())),
+    };
     let reason = change.form.text("reason").unwrap_or_default();
     let operations = &change.console.operations;
     let done = if enabled { "provider-enabled" } else { "provider-disabled" };

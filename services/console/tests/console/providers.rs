@@ -154,6 +154,7 @@ async fn stale_forms_change_nothing() {
     for (below, fields) in [
         ("/provider/main/edit", &[("settings.host", "elsewhere")][..]),
         ("/provider/main/switch", &[("version", "7"), ("to", "disabled"), ("reason", " ")]),
+        ("/provider/main/switch", &[("version", "7"), ("reason", "maintenance")]),
         ("/provider/main/remove", &[("version", "7"), ("typed", "mail")]),
         ("/provider/main/move", &[]),
     ] {
