@@ -107,10 +107,11 @@ const FACES: &[Row] = &[
 ];
 
 /// Commands that have no use case: they run services, or work on the machine, the database or the log itself.
-const OF_THE_MACHINE: [&str; 14] = [
+const OF_THE_MACHINE: [&str; 15] = [
     "run",
     "healthcheck",
     "up",
+    "demo",
     "demo send",
     "migrate",
     "master-key generate",

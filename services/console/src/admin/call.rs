@@ -160,7 +160,7 @@ pub(super) fn limit(query: &Query, problems: &mut Vec<Problem>) -> usize {
 
 /// Reads a time.
 pub(super) fn time(query: &Query, name: &'static str, problems: &mut Vec<Problem>) -> Option<Timestamp> {
-    let text = query.text(name, problems)?;
+    let text = query.filter(name, problems)?;
     let time = Timestamp::parse(&text);
     if time.is_none() {
         let message = format!("{name} must be an RFC 3339 date-time, such as 2027-01-31T09:00:00Z");
@@ -171,7 +171,7 @@ pub(super) fn time(query: &Query, name: &'static str, problems: &mut Vec<Problem
 
 /// Reads a UUID.
 pub(super) fn uuid(query: &Query, name: &'static str, problems: &mut Vec<Problem>) -> Option<Uuid> {
-    let text = query.text(name, problems)?;
+    let text = query.filter(name, problems)?;
     let id = text.parse().ok();
     if id.is_none() {
         problems.push(Problem::new(name, "invalid_id", format!("{name} must be a UUID")));

@@ -260,7 +260,7 @@ pub(super) async fn refused(call: &Call<'_>) -> Answer<Page<RefusedBody>> {
     let (status, code, before, limit) = call.query(|query, problems| {
         let status = query.number("status", 400..=499, problems);
         let before = cursor::read(query, |text| text.parse().ok(), problems);
-        (status, query.text("code", problems), before, limit(query, problems))
+        (status, query.filter("code", problems), before, limit(query, problems))
     })?;
     let is_wanted = |row: &RefusedCalls| {
         status.is_none_or(|status| i64::from(row.call.status) == status)

@@ -187,9 +187,9 @@ fn filter_of(query: &Query, app: Option<AppId>, problems: &mut Vec<Problem>) -> 
     ParkedFilter {
         app,
         channel: channel(query, problems),
-        provider: query.text("provider", problems),
-        cause: query.text("cause", problems),
-        category: query.text("category", problems),
+        provider: query.filter("provider", problems),
+        cause: query.filter("cause", problems),
+        category: query.filter("category", problems),
         delivery: call::uuid(query, "delivery", problems).map(DeliveryId),
         id: None,
         since: time(query, "since", problems),

@@ -279,7 +279,7 @@ struct Question {
 }
 
 fn question(query: &Query, problems: &mut Vec<Problem>) -> Question {
-    let person = query.text("person", problems);
+    let person = query.filter("person", problems);
     if person.is_none() && problems.is_empty() {
         let message = "person is required: the identifier of the person";
         problems.push(Problem::new("person", "required", message));
@@ -288,7 +288,7 @@ fn question(query: &Query, problems: &mut Vec<Problem>) -> Question {
     Question {
         person: person.unwrap_or_default(),
         request: send_of_query(query, problems),
-        category: query.text("category", problems),
+        category: query.filter("category", problems),
         since: time(query, "since", problems),
         before: cursor::read(query, |text| text.parse().ok().map(SendId), problems),
         limit: usize::try_from(limit).unwrap_or(0),

@@ -151,7 +151,7 @@ pub(super) mod parameter {
         Parameter { name: "channel", schema: channel, about: "Only deliveries over this channel." };
 
     pub(in crate::admin) fn text() -> Value {
-        json!({"type": "string"})
+        json!({"type": "string", "minLength": 1})
     }
 
     pub(in crate::admin) fn uuid() -> Value {

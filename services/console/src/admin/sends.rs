@@ -153,7 +153,7 @@ fn delivery(caller: &Caller, app: AppId, pair: PairStatus) -> DeliveryBody {
 pub(super) async fn list(call: &Call<'_>) -> Answer<Page<SendBody>> {
     let app = call.app()?.id;
     let ((recipient, category), status, since, before, limit) = call.query(|query, problems| {
-        let texts = (query.text("recipient", problems), query.text("category", problems));
+        let texts = (query.filter("recipient", problems), query.filter("category", problems));
         let statuses: Vec<_> = Status::ALL.iter().map(|status| (status.as_str(), *status)).collect();
         let status = query.one_of("status", &statuses, problems);
         let since = time(query, "since", problems);
@@ -195,7 +195,7 @@ pub(super) async fn deliveries(call: &Call<'_>) -> Answer<Page<DeliveryBody>> {
     let (recipient, channel, status, after, limit) = call.query(|query, problems| {
         let channels: Vec<_> = Channel::ALL.iter().map(|channel| (channel.as_str(), *channel)).collect();
         let statuses: Vec<_> = Status::ALL.iter().map(|status| (status.as_str(), *status)).collect();
-        let recipient = query.text("recipient", problems);
+        let recipient = query.filter("recipient", problems);
         let channel = query.one_of("channel", &channels, problems);
         let status = query.one_of("status", &statuses, problems);
         (recipient, channel, status, cursor::read(query, position, problems), limit(query, problems))

@@ -113,6 +113,11 @@ async fn unknown_members_and_parameters_and_other_bodies_are_refused() {
         assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{path} {}", answer.body);
         assert!(answer.body.to_string().contains("nonsense"), "{path} {}", answer.body);
     }
+    let list = client.operations().into_iter().find(|operation| operation.path == "/parked").unwrap();
+    for empty in ["since", "cause", "app", "delivery"] {
+        let answer = client.call(&list, &format!("/parked?{empty}="), Some(&token), None).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "an empty {empty} would list all");
+    }
     let root = format!("{}/v1/admin", console.base);
     let http = reqwest::Client::new();
     let create = client
