@@ -83,8 +83,6 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
     browser.evaluate(window, "document.getElementById('dark').click(); true").await;
     browser.until_true(window, "the dark preview", "document.querySelector('iframe.dark') !== null").await;
     until_framed(browser).await;
-    browser.evaluate(window, "document.querySelector('iframe').scrollIntoView(); true").await;
-    browser.keep_picture(window, "template-dark", (1280, "light")).await;
 
     follow(browser, window, "Review and publish").await;
     until_heading(browser, window, "Publish order-shipped").await;
