@@ -13,7 +13,6 @@ use serde_json::{Value, json};
 use store::control::app::App;
 
 use super::{Preview, Sample, TemplateDocument, TemplateError, preview_draft};
-use crate::operators::SignedIn;
 use crate::operators::rate::Tries;
 use crate::sends::dry_run::RenderedContent;
 use crate::sends::submission::Submission;
@@ -36,7 +35,7 @@ pub struct TestSends {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestRecipient<'a> {
     /// The address with which the operator signs in. Gets emails only.
-    Operator,
+    Operator(&'a str),
     /// Identifier of a person who is marked for tests.
     Person(&'a str),
 }
@@ -68,6 +67,12 @@ pub enum TestSendError {
     Failed(#[from] OperationError),
 }
 
+impl TestRecipient<'_> {
+    fn is_operator(self) -> bool {
+        matches!(self, TestRecipient::Operator(_))
+    }
+}
+
 impl TestSends {
     #[must_use]
     pub fn new(sends: Arc<Sends>) -> TestSends {
@@ -79,16 +84,15 @@ impl TestSends {
     pub async fn send(
         &self,
         operations: &Operations,
-        operator: &SignedIn,
+        caller: &Caller,
         app: &App,
         text: TestText<'_>,
         to: TestRecipient<'_>,
     ) -> Result<Vec<(Channel, SendId)>, TestSendError> {
-        let caller = &operator.caller;
         let actor = caller.authorize(Action::TemplateTestSend, app.id)?;
         let TestText { document, sample, channel } = text;
         let (recipient, sample) = match to {
-            TestRecipient::Operator => (own_recipient(&operator.email), sample),
+            TestRecipient::Operator(email) => (own_recipient(email), sample),
             TestRecipient::Person(identifier) => {
                 marked(operations, caller, app.id, identifier, sample).await?
             }
@@ -100,7 +104,7 @@ impl TestSends {
         if !self.tries.admit(&actor.to_string()) {
             return Err(TestSendError::UsedUp);
         }
-        let noted = json!({"channels": channels, "to": if to == TestRecipient::Operator { "operator" } else { "person" }});
+        let noted = json!({"channels": channels, "to": if to.is_operator() { "operator" } else { "person" }});
         operations
             .store
             .control()
@@ -147,8 +151,8 @@ fn selected(
     channel: Option<Channel>,
     to: TestRecipient<'_>,
 ) -> Result<Vec<(Channel, RenderedContent)>, TestSendError> {
-    let only = if to == TestRecipient::Operator { Some(Channel::Email) } else { channel };
-    if to == TestRecipient::Operator && channel.is_some_and(|channel| channel != Channel::Email) {
+    let only = if to.is_operator() { Some(Channel::Email) } else { channel };
+    if to.is_operator() && channel.is_some_and(|channel| channel != Channel::Email) {
         return Err(TestSendError::OnlyEmail);
     }
     let mut contents = Vec::new();
@@ -162,7 +166,7 @@ fn selected(
     }
     if !contents.is_empty() {
         Ok(contents)
-    } else if to == TestRecipient::Operator {
+    } else if to.is_operator() {
         Err(TestSendError::OnlyEmail)
     } else {
         Err(TestSendError::NoContent)

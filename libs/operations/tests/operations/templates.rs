@@ -116,7 +116,7 @@ async fn a_test_send_delivers_the_unpublished_text_to_marked_people_and_to_the_o
     let document = TemplateDocument::read(document, TemplateProfile::App).unwrap();
     let send = async |to, channel| {
         let text = TestText { document: &document, sample: sample(&json!({"x": 7})), channel };
-        tests.send(&system.operations, &editor, &system.shop, text, to).await
+        tests.send(&system.operations, &editor.caller, &system.shop, text, to).await
     };
     let sent = send(TestRecipient::Person("tester"), Some(Channel::InApp)).await.unwrap();
     assert_eq!(sent.iter().map(|(channel, _)| *channel).collect::<Vec<_>>(), [Channel::InApp]);
@@ -131,7 +131,7 @@ async fn a_test_send_delivers_the_unpublished_text_to_marked_people_and_to_the_o
 
     let all = send(TestRecipient::Person("tester"), None).await.unwrap();
     assert_eq!(all.len(), 2);
-    let own = send(TestRecipient::Operator, None).await.unwrap();
+    let own = send(TestRecipient::Operator("ed@example.com"), None).await.unwrap();
     let explained = eventually(SOON, "the email is planned", async || {
         let (identifier, send) = ("operator:ed@example.com", own[0].1);
         let found =
@@ -146,7 +146,7 @@ async fn a_test_send_delivers_the_unpublished_text_to_marked_people_and_to_the_o
         (TestRecipient::Person("ada"), None, "not marked"),
         (TestRecipient::Person("eve"), None, "does not exist"),
         (TestRecipient::Person("tester"), Some(Channel::Sms), "no content"),
-        (TestRecipient::Operator, Some(Channel::InApp), "only emails"),
+        (TestRecipient::Operator("ed@example.com"), Some(Channel::InApp), "only emails"),
     ] {
         let error = send(to, channel).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
@@ -169,7 +169,7 @@ async fn test_sends_are_limited_by_operator_and_need_the_role_editor() {
     let send = async |operator: &SignedIn| {
         let text = TestText { document: &document, sample: Sample::default(), channel: None };
         let to = TestRecipient::Person("tester");
-        tests.send(&system.operations, operator, &system.shop, text, to).await
+        tests.send(&system.operations, &operator.caller, &system.shop, text, to).await
     };
     for role in [Role::Viewer, Role::Support] {
         let operator = SignedIn {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use domain::body::kind::{AnyText, Flag, Identifier, Text, Whole};
 use domain::body::words::OneOf;
 use domain::{AppId, Problem, Role, Timestamp};
+use operations::operators::roles::{self, SeenRole};
 use operations::tokens::{self, AdminToken, LIFETIMES, NewToken};
 use operations::{apps, operators};
 use secrecy::ExposeSecret;
@@ -100,6 +101,16 @@ domain::body! {
 }
 
 domain::body! {
+    /// A role of an operator, in place of the former one there.
+    pub(super) struct RoleOfOperator {
+        required role: OneOf<Role>,
+        /// Name or id of the app to which the role is limited. Default: all apps.
+        optional app: AnyText,
+    }
+    example {"role": "editor", "app": "shop"}
+}
+
+domain::body! {
     /// State of an operator.
     pub(super) struct OperatorChange {
         required disabled: Flag,
@@ -171,6 +182,22 @@ pub(super) async fn link_operator(call: &Call<'_>) -> Answer<LinkBody> {
 pub(super) async fn change_operator(call: &Call<'_>) -> Answer<Nothing> {
     let disabled = call.body(|change: &mut OperatorChange, problems| change.disabled(problems))?;
     operators::disable(call.operations(), &call.caller, call.path("email"), disabled).await?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn grant(call: &Call<'_>) -> Answer<Nothing> {
+    let (role, app) = call.body(|new: &mut RoleOfOperator, problems| {
+        let (role, app) = (new.role(problems), new.app(problems));
+        Some((role?, app))
+    })?;
+    let app = named_app(call, app).await?;
+    roles::grant(call.operations(), &call.caller, call.path("email"), (app, role), SeenRole::Any).await?;
+    Ok(Nothing {})
+}
+
+pub(super) async fn revoke_role(call: &Call<'_>) -> Answer<Nothing> {
+    let app = call.app_of_query().await?;
+    roles::revoke(call.operations(), &call.caller, call.path("email"), app, SeenRole::Any).await?;
     Ok(Nothing {})
 }
 

@@ -1,7 +1,7 @@
 //! Providers of an app.
 
 use domain::{Channel, Timestamp};
-use operations::providers::{self as cases, Draft, Expected};
+use operations::providers::{self as cases, Draft, Expected, FailedTest, TEST_LIMIT};
 use serde::Serialize;
 use serde_json::{Value, json};
 use store::control::provider::ProviderSummary;
@@ -71,6 +71,35 @@ domain::schemas! {
     });
 }
 
+/// Result of a test.
+#[derive(Serialize, ToSchema)]
+#[schema(as = ProviderTest)]
+pub(super) struct TestBody {
+    passed: bool,
+    /// What the provider's answer proved. Null if the test failed.
+    proved: Option<String>,
+    /// Null if the test passed.
+    failure: Option<TestFailure>,
+}
+
+/// Reason why a test failed.
+#[derive(Serialize, ToSchema)]
+struct TestFailure {
+    /// What a delivery with this answer would do, such as `retry` or `pause_provider`.
+    outcome: String,
+    code: String,
+    message: String,
+    /// What to do about it.
+    advice: String,
+}
+
+impl From<FailedTest> for TestFailure {
+    fn from(failed: FailedTest) -> TestFailure {
+        let FailedTest { outcome, code, message, advice } = failed;
+        TestFailure { outcome: outcome.to_owned(), code, message, advice }
+    }
+}
+
 impl From<ProviderSummary> for ProviderBody {
     fn from(provider: ProviderSummary) -> ProviderBody {
         ProviderBody {
@@ -134,4 +163,13 @@ pub(super) async fn remove(call: &Call<'_>) -> Answer<Nothing> {
     let app = call.app()?.id;
     cases::remove(call.operations(), &call.caller, app, call.path("provider")).await?;
     Ok(Nothing {})
+}
+
+pub(super) async fn test(call: &Call<'_>) -> Answer<TestBody> {
+    let (app, identifier) = (call.app()?.id, call.path("provider"));
+    let tested = call.console.provider_tests.test(&call.caller, app, identifier, TEST_LIMIT).await?;
+    Ok(match tested.result {
+        Ok(proved) => TestBody { passed: true, proved: Some(proved), failure: None },
+        Err(failed) => TestBody { passed: false, proved: None, failure: Some(failed.into()) },
+    })
 }

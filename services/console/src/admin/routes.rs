@@ -119,6 +119,9 @@ routes! { ROUTES:
     /// provider has this version.
     PUT "/apps/{app}/providers/{provider}" "putProvider" "providers" ManageProviders body [providers::ProviderDocumentSchema] fails ["412"]
         => 200 providers::ProviderVersion = providers::put;
+    /// Lets a worker of the channel call a provider with its stored settings.
+    /// Nothing is sent to a person. The answer comes within 20 seconds.
+    POST "/apps/{app}/providers/{provider}/test" "testProvider" "providers" ManageProviders => 200 providers::TestBody = providers::test;
     /// Enables a provider.
     POST "/apps/{app}/providers/{provider}/enable" "enableProvider" "providers" ManageProviders => 200 providers::ProviderVersion = providers::enable;
     /// Disables a provider.
@@ -144,6 +147,11 @@ routes! { ROUTES:
     /// Renders a template as a recipient would get it, without sending anything.
     POST "/apps/{app}/templates/{template}/preview" "previewTemplate" "templates" View body [templates::PreviewSample]
         => 200 templates::PreviewBody = templates::preview;
+
+    /// Sends a version of a template to a person who is marked for tests.
+    /// Titles and subjects begin with `[Test]`. Preferences do not apply. A token may send 20 tests in an hour.
+    POST "/apps/{app}/templates/{template}/test-send" "testTemplate" "templates" EditTemplates body [templates::NewTestSend] fails ["409"]
+        => 201 Page<templates::TestSendBody> = templates::test_send;
 
     /// Lists the webhook endpoints.
     GET "/apps/{app}/webhooks" "listWebhooks" "webhooks" View => 200 Page<webhooks::EndpointBody> = webhooks::list;
@@ -248,6 +256,12 @@ routes! { ROUTES:
     POST "/operators" "createOperator" "operators" ManageOperators body [access::NewOperator] fails ["409"] => 201 access::LinkBody = access::create_operator;
     /// Disables an operator, whose sessions end, or enables one again.
     PATCH "/operators/{email}" "changeOperator" "operators" ManageOperators body [access::OperatorChange] => 204 Nothing = access::change_operator;
+    /// Gives an operator a role in an app or in all, in place of the former one there.
+    /// The operator's sessions end.
+    PUT "/operators/{email}/role" "grantRole" "operators" ManageOperators body [access::RoleOfOperator] fails ["409"] => 204 Nothing = access::grant;
+    /// Removes a role of an operator.
+    /// The operator's sessions end. The last administrator keeps the role.
+    DELETE "/operators/{email}/role" "revokeRole" "operators" ManageOperators query [APP] fails ["409"] => 204 Nothing = access::revoke_role;
     /// Creates a link with which an operator chooses a new password.
     POST "/operators/{email}/link" "linkOperator" "operators" ManageOperators => 201 access::LinkBody = access::link_operator;
 

@@ -1,8 +1,12 @@
 //! Templates of an app, and their versions.
 
-use domain::body::kind::{FreeObject, Whole};
-use domain::{Problem, Timestamp};
-use operations::templates::{self as cases, Sample, TemplateDocument};
+use actix_web::http::StatusCode;
+use domain::body::kind::{AnyText, FreeObject, Whole};
+use domain::body::words::OneOf;
+use domain::{Channel, Problem, Timestamp};
+use operations::templates::{
+    self as cases, Sample, TemplateDocument, TestRecipient, TestSendError, TestText,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use store::control::template::{TemplateSummary, TemplateVersion};
@@ -84,6 +88,32 @@ domain::body! {
         optional version: Whole,
     }
     example {"data": {"order": 7, "recipient": {"name": "Ada"}}}
+}
+
+domain::body! {
+    /// A test to send.
+    pub(super) struct NewTestSend {
+        /// Identifier of a person whose profile has `"app": {"test": true}`.
+        required person: AnyText,
+        /// Variables of the send. Default: none.
+        optional data: FreeObject,
+        /// Default: all channels that the template has.
+        optional channel: OneOf<Channel>,
+        /// Default: the newest one.
+        optional version: Whole,
+    }
+    example {"person": "tester", "data": {"order": 7}, "channel": "email"}
+}
+
+/// A send that a test made.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TestSend)]
+pub(super) struct TestSendBody {
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    #[schema(value_type = vocabulary::Uuid)]
+    request_id: String,
 }
 
 domain::schemas! {
@@ -210,4 +240,34 @@ pub(super) async fn preview(call: &Call<'_>) -> Answer<PreviewBody> {
     }
     let missing = preview.missing.into_iter().map(|(variable, text)| MissingVariable { variable, text });
     Ok(PreviewBody { version: preview.version, channels: channels.into(), missing: missing.collect() })
+}
+
+pub(super) async fn test_send(call: &Call<'_>) -> Answer<Page<TestSendBody>> {
+    let app = call.app()?;
+    let (person, data, channel, version) = call.body(|new: &mut NewTestSend, problems| {
+        let (person, data) = (new.person(problems), new.data(problems));
+        let (channel, version) = (new.channel(problems), new.version(problems));
+        let number = version.map(i32::try_from).transpose();
+        if number.is_err() {
+            problems.push(Problem::new("version", "out_of_range", "version must be at most 2147483647"));
+        }
+        Some((person?, data.unwrap_or_default(), channel, number.ok()?))
+    })?;
+    let (operations, caller) = (call.operations(), &call.caller);
+    let found = cases::find(operations, caller, app.id, call.path("template"), version).await?;
+    let document = json!({"identifier": found.identifier, "name": found.name, "channels": found.channels});
+    let document =
+        TemplateDocument::read(document, app.settings.template_profile).map_err(Failure::Invalid)?;
+    let text = TestText { document: &document, sample: Sample::new(data), channel };
+    let sent =
+        call.console.test_sends.send(operations, caller, &app, text, TestRecipient::Person(&person)).await;
+    let sent = sent.map_err(|error| match error {
+        TestSendError::Failed(error) => Refused::from(error),
+        TestSendError::UsedUp => {
+            Failure::refused(StatusCode::TOO_MANY_REQUESTS, "rate_limited", error.to_string()).into()
+        }
+        error => Failure::refused(StatusCode::CONFLICT, "not_sent", error.to_string()).into(),
+    })?;
+    let sent = sent.into_iter().map(|(channel, id)| TestSendBody { channel, request_id: id.to_string() });
+    Ok(Page::whole(sent))
 }

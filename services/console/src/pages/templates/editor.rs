@@ -104,13 +104,17 @@ pub(crate) async fn test_send(change: Change<'_>, identifier: &str) -> Answer {
     let channel = change.form.text("testChannel").map(str::parse::<Channel>).transpose();
     let channel = channel.map_err(|_| Refusal::Invalid("The form names no known channel.".to_owned()))?;
     let person = form.test_person.clone();
-    let to = if form.to_person { TestRecipient::Person(&person) } else { TestRecipient::Operator };
+    let to = if form.to_person {
+        TestRecipient::Person(&person)
+    } else {
+        TestRecipient::Operator(&operator.email)
+    };
     let tested = match (form.document(app), problems.into_iter().next()) {
         (Err(found), _) => Err((StatusCode::BAD_REQUEST, domain::problem::joined(&found))),
         (Ok(_), Some(problem)) => Err((StatusCode::BAD_REQUEST, problem)),
         (Ok(document), None) => {
             let text = TestText { document: &document, sample, channel };
-            match console.test_sends.send(&console.operations, operator, app, text, to).await {
+            match console.test_sends.send(&console.operations, &operator.caller, app, text, to).await {
                 Ok(sent) => Ok(sent),
                 Err(TestSendError::UsedUp) => {
                     Err((StatusCode::TOO_MANY_REQUESTS, TestSendError::UsedUp.to_string()))
