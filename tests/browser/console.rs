@@ -77,6 +77,7 @@ async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
         ("refused", "/apps/demo/refused"),
         ("installation", "/installation"),
         ("apps", "/apps"),
+        ("admin-api", "/v1/admin/docs"),
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
     ];
