@@ -111,6 +111,7 @@ fn pages(send: &str) -> Vec<(&'static str, String)> {
         ("refused", "/apps/demo/refused"),
         ("installation", "/installation"),
         ("apps", "/apps"),
+        ("admin-api", "/v1/admin/docs"),
         ("sign-in", "/sign-in"),
         ("not-found", "/apps/none"),
     ];
