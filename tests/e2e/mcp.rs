@@ -122,16 +122,16 @@ async fn an_assistant_explains_a_notification_and_changes_nothing_unless_it_may(
     let told = told.await;
     assert!(told[0].contains("no instructions"), "{told:?}");
     let (is_error, texts) = reader.call("explain", json!({"app": "demo"})).await;
-    assert!(is_error && texts[0].contains("person"), "{texts:?}");
+    assert!(is_error && texts[1].contains("person"), "{texts:?}");
     let (is_error, texts) = reader.call("cancelRequest", json!({"app": "demo"})).await;
-    assert!(is_error && texts[0].contains("no tool cancelRequest"), "{texts:?}");
+    assert!(is_error && texts[1].contains("no tool cancelRequest"), "{texts:?}");
     reader.end().await;
 
     // With `--write`, the role of the token still decides.
     let mut writer = Assistant::start(&console, &support, &["--write"]).await;
     let category = json!({"app": "demo", "category": "orders", "body": {"name": "Orders"}});
     let (is_error, texts) = writer.call("putCategory", category.clone()).await;
-    assert!(is_error && texts[0].contains("role_required"), "{texts:?}");
+    assert!(is_error && texts[1].contains("role_required"), "{texts:?}");
     writer.end().await;
     let editor = token(&data, "writer", "editor").await;
     let mut writer = Assistant::start(&console, &editor, &["--write"]).await;

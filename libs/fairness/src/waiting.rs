@@ -53,7 +53,17 @@ impl WaitQuota {
 
     /// The time limit for all waits starts now. The credentials of `principal` are not verified yet.
     pub async fn serve<T>(&self, principal: Principal, request: impl Future<Output = T>) -> T {
-        let until = Cell::new(Instant::now() + ALL_STEPS);
+        self.serve_within(ALL_STEPS, principal, request).await
+    }
+
+    /// Like [`serve`](Self::serve), with another time limit for all waits together.
+    pub async fn serve_within<T>(
+        &self,
+        limit: Duration,
+        principal: Principal,
+        request: impl Future<Output = T>,
+    ) -> T {
+        let until = Cell::new(Instant::now() + limit);
         let budget = WaitBudget { room: self.clone(), principal: Cell::new(principal), until };
         BUDGET.scope(budget, request).await
     }

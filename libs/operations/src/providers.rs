@@ -155,6 +155,10 @@ fn set_provider(document: ProviderDocument, version: i64, stored: Option<StoredP
 
 /// Decrypts the secrets of the stored provider if the draft omits a secret and has the same channel and kind. Otherwise
 /// returns no secrets.
+///
+/// # Errors
+/// Returns a problem for each omitted secret if the draft names another server: whoever may set a provider may not read its secrets, and
+/// could send them to a server of their own.
 fn kept_secrets(
     operations: &Operations,
     app: AppId,
@@ -163,7 +167,10 @@ fn kept_secrets(
 ) -> Result<Map<String, Value>, OperationError> {
     let same =
         stored.filter(|stored| draft.leaves_secrets_out() && draft.is_of(stored.channel, &stored.row.kind));
-    same.map_or_else(|| Ok(Map::new()), |stored| opened_secrets(operations, app, stored))
+    let Some(stored) = same else { return Ok(Map::new()) };
+    let kept = opened_secrets(operations, app, stored)?;
+    let problems = draft.misdirected(&stored.row.settings, &kept);
+    if problems.is_empty() { Ok(kept) } else { Err(OperationError::Invalid(problems)) }
 }
 
 fn opened_secrets(

@@ -3,6 +3,7 @@
 use std::cell::Ref;
 use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::dev::ServiceRequest;
 use actix_web::http::StatusCode;
@@ -108,7 +109,20 @@ impl Admission {
     pub async fn admit_token(&self, request: &HttpRequest, token: i64) -> Result<(), Failure> {
         let principal = Principal::admin_token(token);
         request.extensions_mut().insert(principal);
+        continue_as(principal);
         self.count(NonZeroU32::MIN, request, principal, None).await
+    }
+
+    /// Answers a request whose caller is not known yet. Its waits are charged to its peer, until a call of this type admits the caller; all waits
+    /// together take at most `limit`.
+    pub async fn serve<T>(
+        &self,
+        limit: Duration,
+        request: &HttpRequest,
+        answer: impl Future<Output = T>,
+    ) -> T {
+        let stranger = Principal::stranger(peer::of_request(request));
+        self.waiting_room.serve_within(limit, stranger, answer).await
     }
 
     /// Notes the peer of a request, behind the trusted proxies.

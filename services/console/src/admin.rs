@@ -96,7 +96,9 @@ pub(crate) async fn answer(console: &Console, request: &HttpRequest, payload: Pa
     let api = &console.admin;
     api.admission.note_peer(request);
     let id = request_id::of(request.headers());
-    let answered = match timeout(ANSWERED_WITHIN, Box::pin(respond(console, request, payload))).await {
+    let respond = Box::pin(respond(console, request, payload));
+    let served = api.admission.serve(ANSWERED_WITHIN, request, respond);
+    let answered = match timeout(ANSWERED_WITHIN, served).await {
         Ok(answered) => answered,
         Err(_) => {
             let message = "the call took too long; narrow it, or repeat it later";

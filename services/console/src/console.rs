@@ -161,9 +161,9 @@ impl Console {
             }
         }
         // The length of a compressed page could tell another site that opens chosen addresses what the page contains (BREACH).
-        let is_of_other_site =
-            request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site");
-        if is_of_other_site { response } else { compress(request, response) }
+        let site = request.headers().get("sec-fetch-site");
+        let is_own = site.is_some_and(|site| site == "same-origin" || site == "none");
+        if is_own { compress(request, response) } else { response }
     }
 
     async fn route(&self, request: &HttpRequest, body: &[u8]) -> Answer {

@@ -18,7 +18,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::{Map, Value};
 use service_kit::install_crypto_provider;
 use tokio::sync::Semaphore;
-use url::Url;
+use url::{Host, Url};
 
 use self::tools::{Tools, shortened};
 use crate::refused::InvalidInput;
@@ -82,7 +82,14 @@ impl AdminTools {
         let url = arguments.url.clone().or_else(|| std::env::var(URL).ok());
         let missing = || InvalidInput(format!("set --url or {URL} to the address of the console"));
         let url = url.ok_or_else(missing)?.trim_end_matches('/').to_owned();
-        Url::parse(&url).map_err(|error| InvalidInput(format!("{url} is not a URL: {error}")))?;
+        let parsed =
+            Url::parse(&url).map_err(|error| InvalidInput(format!("{url} is not a URL: {error}")))?;
+        if !is_guarded(&parsed) {
+            let message = format!(
+                "{url} is not on this machine, and http would show the token to the network: use https"
+            );
+            return Err(InvalidInput(message).into());
+        }
         let missing = |_| InvalidInput(format!("set {TOKEN} to a token; `tidings token create` prints one"));
         let token = SecretString::from(std::env::var(TOKEN).map_err(missing)?);
         let client = Client::builder().redirect(Policy::none()).timeout(ANSWERED_WITHIN).build()?;
@@ -120,6 +127,17 @@ impl AdminTools {
     }
 }
 
+/// Returns true if nobody on the way can read the requests.
+fn is_guarded(url: &Url) -> bool {
+    let is_own = match url.host() {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    url.scheme() == "https" || is_own
+}
+
 async fn read(mut response: Response) -> anyhow::Result<Vec<u8>> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await? {
@@ -154,13 +172,17 @@ impl ServerHandler for AdminTools {
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.unwrap_or_default();
-        let text = |text: String| vec![ContentBlock::text(text)];
+        // Refusals contain texts of strangers too, such as similar identifiers.
+        let refused = |text: String| {
+            let text = shortened(Value::String(text));
+            CallToolResult::error(vec![ContentBlock::text(DATA), ContentBlock::text(text)])
+        };
         let result = match self.call(&request.name, arguments).await {
             Ok(Ok(body)) => {
                 CallToolResult::success(vec![ContentBlock::text(DATA), ContentBlock::text(shortened(body))])
             }
-            Ok(Err(refusal)) => CallToolResult::error(text(refusal)),
-            Err(error) => CallToolResult::error(text(format!("{error:#}"))),
+            Ok(Err(refusal)) => refused(refusal),
+            Err(error) => refused(format!("{error:#}")),
         };
         Ok(result.into())
     }

@@ -11,6 +11,12 @@ const MOST_PER_SECOND: u32 = 1_000_000;
 /// Members that `show` adds to the document. They are accepted so that the output of `show` is valid input of `set`.
 const SHOWN: [&str; 3] = ["hasSecret", "version", "updatedAt"];
 
+/// Members of all kinds that decide to which server secrets go, and who on the way can read them.
+const DESTINATION: [&str; 8] =
+    ["host", "port", "security", "caCertificate", "url", "probeUrl", "baseUrl", "tokenUrl"];
+/// Secrets that are sent to no server.
+const UNSENT: [&str; 1] = ["dkim.privateKey"];
+
 /// A parsed document. Its settings are checked later, together with the secrets of the provider that it replaces.
 #[derive(Debug)]
 pub struct Draft {
@@ -94,6 +100,22 @@ impl Draft {
     /// Returns true if the document omits at least one of the secrets that its kind of provider can have.
     pub(super) fn leaves_secrets_out(&self) -> bool {
         !absent_secrets(self.kind, &self.settings).is_empty()
+    }
+
+    /// Returns a problem for each secret in `kept` that the document omits although it names another server than the stored settings.
+    pub(super) fn misdirected(&self, stored: &Value, kept: &Map<String, Value>) -> Vec<Problem> {
+        let moved = DESTINATION.iter().find(|name| self.settings.get(**name) != stored.get(**name));
+        let Some(moved) = moved else { return Vec::new() };
+        let omitted = absent_secrets(self.kind, &self.settings).into_iter();
+        let sent =
+            omitted.filter(|name| !UNSENT.contains(name) && secret_members::find(kept, name).is_some());
+        let problem = |name: &str| {
+            let message = format!(
+                "settings.{name} must be given again, because settings.{moved} differs from the stored one"
+            );
+            Problem::new(format!("settings.{name}"), "required_again", message)
+        };
+        sent.map(problem).collect()
     }
 
     /// Adds the secrets in `kept` that the document omits, and then checks the settings. A secret is not kept if the

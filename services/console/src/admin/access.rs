@@ -29,7 +29,10 @@ const LONGEST_EMAIL: usize = 254;
 pub(super) struct OperatorBody {
     id: String,
     email: String,
+    /// Roles that were given by hand.
     grants: Vec<GrantBody>,
+    /// Roles by groups of the OpenID provider, as of the latest sign-in.
+    claimed: Vec<GrantBody>,
     disabled: bool,
     #[schema(value_type = Time)]
     created_at: Timestamp,
@@ -135,13 +138,15 @@ domain::body! {
 
 impl From<Operator> for OperatorBody {
     fn from(operator: Operator) -> OperatorBody {
-        let grants = operator.grants.into_iter();
-        let grants =
-            grants.map(|(app, role)| GrantBody { role, app_id: app.map(|app| app.to_string()) }).collect();
+        let bodies = |grants: Vec<(Option<AppId>, Role)>| {
+            let bodies = grants.into_iter();
+            bodies.map(|(app, role)| GrantBody { role, app_id: app.map(|app| app.to_string()) }).collect()
+        };
         OperatorBody {
             id: operator.id.to_string(),
             email: operator.email,
-            grants,
+            grants: bodies(operator.grants),
+            claimed: bodies(operator.claimed),
             disabled: operator.disabled,
             created_at: operator.created_at,
         }

@@ -166,7 +166,7 @@ pub(super) struct SuppressionBody {
     app: String,
     #[schema(value_type = vocabulary::Channel)]
     channel: Channel,
-    /// Masked, unless the call asks to reveal it.
+    /// Masked.
     target: String,
     code: String,
     #[schema(value_type = Time)]
@@ -381,11 +381,9 @@ fn now(now: Now) -> Vec<NowBody> {
 
 pub(super) async fn list_suppressions(call: &Call<'_>) -> Answer<Page<SuppressionBody>> {
     let app = call.app_of_query().await?;
-    let (channel, reveal) =
-        call.query(|query, problems| (channel(query, problems), query.flag("reveal", problems)))?;
+    let channel = call.query(channel)?;
     let filter = SuppressionFilter { app, channel };
-    let reveal = reveal.unwrap_or(false);
-    let found = suppressions::list(call.operations(), &call.caller, filter, parameter::MOST, reveal).await?;
+    let found = suppressions::list(call.operations(), &call.caller, filter, parameter::MOST, false).await?;
     Ok(Page::whole(found))
 }
 

@@ -65,8 +65,6 @@ const NOW: Parameter = Parameter {
     schema: flag,
     about: "True: also what a send would do now. By default true with `request`, otherwise false.",
 };
-const REVEAL: Parameter =
-    Parameter { name: "reveal", schema: flag, about: "True: targets in full. Needs the role support." };
 const ACTOR_KIND: Parameter = Parameter {
     name: "actorKind",
     schema: || json!({"type": "string", "enum": domain::ActorKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>()}),
@@ -207,7 +205,7 @@ routes! { ROUTES:
     GET "/apps/{app}/explain" "explain" "people" View query [PERSON, REQUEST, CATEGORY, SINCE, LIMIT_OF_EXPLAIN, CURSOR, NOW]
         => 200 people::ExplanationBody = people::explain;
     /// Lists suppressed targets, latest first, at most 1,000.
-    GET "/suppressions" "listSuppressions" "people" View query [APP, CHANNEL, REVEAL]
+    GET "/suppressions" "listSuppressions" "people" View query [APP, CHANNEL]
         => 200 Page<people::SuppressionBody> = people::list_suppressions;
     /// Lifts the suppression that a delivery led to.
     DELETE "/apps/{app}/suppressions/{channel}/{delivery}" "liftSuppression" "people" LiftSuppressions => 204 Nothing = people::lift_suppression;

@@ -28,7 +28,7 @@ async fn fill(console: &TestConsole, app: AppId, sends: i64) {
 /// Returns the bytes of an answer as a browser receives them.
 async fn bytes(console: &TestConsole, path: &str, session: &str) -> usize {
     let call = console.call(Method::GET, path).header(COOKIE, format!("tidings-console={session}"));
-    let answer = call.header(ACCEPT_ENCODING, "gzip").send().await.unwrap();
+    let answer = call.header(ACCEPT_ENCODING, "gzip").header("sec-fetch-site", "none").send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::OK, "{path}");
     let is_coded = answer.headers().contains_key(CONTENT_ENCODING);
     let body = answer.bytes().await.unwrap();

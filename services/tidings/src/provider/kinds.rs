@@ -45,7 +45,7 @@ pub(super) fn format() -> String {
 
 Secrets are stored encrypted and never shown. When a provider is set again, a secret that the document leaves out stays
 unchanged, and null removes it; a secret in an object is removed with that object. If channel or kind changes, no secrets
-are kept.
+are kept. If the server changes (host, port, security, a URL or its certificate), the secrets must be given again.
 
 "#,
     );

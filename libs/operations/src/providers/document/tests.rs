@@ -109,6 +109,23 @@ fn an_absent_secret_keeps_the_old_one_and_null_removes_it() {
 }
 
 #[test]
+fn secrets_stay_with_the_server_for_which_they_were_given() {
+    let stored = settings();
+    let kept = json!({"password": "old", "dkim": {"privateKey": "k"}});
+    let misdirected = |changed: &Value| {
+        let draft = Draft::read(kinds(), document(&with(settings(), changed))).unwrap();
+        let found = draft.misdirected(&stored, kept.as_object().unwrap());
+        found.into_iter().map(|problem| (problem.field.clone(), problem.code)).collect::<Vec<_>>()
+    };
+    let again = [("settings.password".to_owned(), "required_again")];
+    assert_eq!(misdirected(&json!({"host": "mail.attacker.example"})), again);
+    assert_eq!(misdirected(&json!({"port": 2525})), again);
+    assert_eq!(misdirected(&json!({"security": "none"})), again);
+    assert_eq!(misdirected(&json!({"host": "mail.new.example", "password": "new"})), []);
+    assert_eq!(misdirected(&json!({"from": "other@example.com"})), []);
+}
+
+#[test]
 fn secrets_in_objects_are_kept_separately_and_removed_with_their_object() {
     let kept = json!({"token": "t", "dkim": {"privateKey": "k"}});
     let read = nested(&json!({"dkim": {"selector": "s"}}), kept.clone()).unwrap();

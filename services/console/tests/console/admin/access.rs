@@ -190,14 +190,11 @@ async fn targets_and_identifiers_are_masked_for_viewers() {
     assert_eq!((search.status, &search.body["needs"]), (StatusCode::FORBIDDEN, &json!("support")));
     let suppressions =
         client.operations().into_iter().find(|operation| operation.path == "/suppressions").unwrap();
-    for (query, token, status) in
-        [("", &viewer, 200), ("?reveal=true", &viewer, 403), ("?reveal=true", &support, 200)]
-    {
+    for (query, token, status) in [("", &viewer, 200), ("", &support, 200), ("?reveal=true", &support, 400)] {
         let path = format!("/suppressions{query}");
         let answer = client.call(&suppressions, &path, Some(token), None).await;
         assert_eq!(answer.status.as_u16(), status, "{path}");
-        let shown = answer.body.to_string().contains("\"ada@example.com\"");
-        assert_eq!(shown, status == 200 && !query.is_empty(), "{path} {}", answer.body);
+        assert!(!answer.body.to_string().contains("\"ada@example.com\""), "{path} {}", answer.body);
     }
     let none: Option<&Value> = None;
     assert!(client.call(&suppressions, "/suppressions", Some(&viewer), none).await.status.is_success());
