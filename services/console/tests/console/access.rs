@@ -182,7 +182,7 @@ async fn each_form_is_read_for_roles_in_its_app_and_refused_for_others() {
                     _ if !is_own => &[StatusCode::NOT_FOUND],
                     least if least > role => &[StatusCode::FORBIDDEN],
                     // The result of a test is shown at once.
-                    _ if route.ends_with("/test") => &[StatusCode::OK],
+                    _ if route.ends_with("/provider/{id}/test") => &[StatusCode::OK],
                     _ => &[StatusCode::SEE_OTHER, StatusCode::BAD_REQUEST, StatusCode::CONFLICT],
                 };
                 assert!(expected.contains(&status), "{role} {session} {}: {status}", path(route, app));

@@ -22,7 +22,7 @@ const SHOWN: &str = "shown";
 
 domain::schemas! {
     /// The form of the page.
-    pub(crate) ChoicesForm = |schemas| named(schemas, "LinkedChoices", |_| {
+    pub(crate) ChoicesForm = |schemas| named(schemas, "ChoicesForm", |_| {
         let mut form = ObjectSchema::new(&["The form of the page with the reader's preferences."]);
         let shown = "The boxes as the page showed them, separated by spaces: category, channel and `on` or `off`.";
         let on = "A checked box: category and channel. Repeated for each.";
