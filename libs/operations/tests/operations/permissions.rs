@@ -280,7 +280,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     let world = world().await;
     let other = creation::create(&world.operations, &world.admin, "other", PublicAccess::Closed).await;
     let stranger = Caller::backend(other.unwrap().id, std::net::Ipv4Addr::LOCALHOST.into());
-    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 88);
+    assert_eq!(denials(&world, &world.operations, &stranger).await.len(), 90);
     let hidden = apps::find(&world.operations, &stranger, "shop").await.unwrap_err();
     assert!(matches!(hidden, OperationError::NotFound(Object::App)), "{hidden}");
     let seen = apps::list(&world.operations, &stranger).await.unwrap();
@@ -289,7 +289,7 @@ async fn callers_of_another_app_and_backends_are_refused() {
     assert!(matches!(found, OperationError::NotFound(Object::ParkedMessage)), "{found}");
 
     let denied = denials(&world, &world.operations, &world.backend()).await;
-    assert_eq!(denied.len(), 37, "a backend changes only its users, topics and categories: {denied:?}");
+    assert_eq!(denied.len(), 39, "a backend changes only its users, topics and categories: {denied:?}");
     let created = creation::create(&world.operations, &world.backend(), "mine", PublicAccess::Open).await;
     assert!(matches!(created, Err(OperationError::Denied(Permission::ManageApps))));
     let taken = creation::create(&world.operations, &world.admin, "other", PublicAccess::Open).await;

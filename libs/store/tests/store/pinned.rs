@@ -178,11 +178,13 @@ async fn cost(session: &mut PgConnection, app: AppId, state: &str) -> Vec<String
 #[tokio::test]
 async fn a_round_over_recent_timers_does_not_read_those_that_were_removed() {
     let fixture = fixture().await;
+    let app = fixture.app("shop").await;
     let mut reader = fixture.pin().await;
     sqlx::query(
-        "INSERT INTO timer (id, due_at, stream, message)
-         SELECT gen_random_uuid(), now() - interval '2 minutes', 'JOB_email_bulk', '' FROM generate_series(1, 10000)",
+        "INSERT INTO timer (id, due_at, stream, message, app_id)
+         SELECT gen_random_uuid(), now() - interval '2 minutes', 'JOB_email_bulk', '', $1 FROM generate_series(1, 10000)",
     )
+    .bind(app.0)
     .execute(&fixture.pool)
     .await
     .unwrap();
