@@ -115,10 +115,12 @@ pub(crate) fn frame(html: &str) -> Answer {
 
 /// Disables `link` elements, because no policy stops a browser from connecting to the hosts that they name.
 fn without_links(html: &str) -> String {
-    let mut rest = html;
+    let lower = html.to_ascii_lowercase();
     let mut text = String::with_capacity(html.len());
-    while let Some(at) = rest.to_ascii_lowercase().find("<link") {
-        let (before, after) = rest.split_at(at + 1);
+    let mut rest = html;
+    for (at, _) in lower.match_indices("<link") {
+        let done = html.len() - rest.len();
+        let (before, after) = rest.split_at(at + 1 - done);
         text.push_str(before);
         text.push_str("no-");
         rest = after;
@@ -164,5 +166,15 @@ mod tests {
             without_links(html),
             "<no-LINK rel=preconnect href=https://a.example><no-link rel=stylesheet><p>é</p>"
         );
+    }
+
+    #[test]
+    fn many_links_in_any_case_are_disabled() {
+        let many = 100_000;
+        let html = "É<LiNk><<link/>link".repeat(many);
+        assert_eq!(without_links(&html), "É<no-LiNk><<no-link/>link".repeat(many));
+        for unchanged in ["", "<", "<lin", "<p>link</p>", "< link"] {
+            assert_eq!(without_links(unchanged), unchanged);
+        }
     }
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use domain::{Answer, AppId, Channel, Outcome};
 use event_log::{AskError, EventLog};
+use fairness::principal::Principal;
+use fairness::quota::{Lease, PARTS, Quota};
 use service_kit::provider_test::{self, TestError, TestRequest, TestResult};
 
 use crate::installation::service;
@@ -12,6 +14,8 @@ use crate::{Caller, Object, OperationError, Operations, Permission};
 
 /// Time limit of a test that an operator makes in the console.
 pub const TEST_LIMIT: Duration = Duration::from_secs(20);
+/// Maximum number of tests at the same time.
+const AT_ONCE: usize = 4;
 /// Number of characters of a text from a worker that are kept.
 const LONGEST: usize = 2_000;
 
@@ -20,6 +24,7 @@ const LONGEST: usize = 2_000;
 pub struct ProviderTests {
     operations: Operations,
     log: EventLog,
+    places: Quota,
 }
 
 /// A provider that was tested.
@@ -43,7 +48,7 @@ pub struct FailedTest {
 impl ProviderTests {
     #[must_use]
     pub fn new(operations: Operations, log: EventLog) -> ProviderTests {
-        ProviderTests { operations, log }
+        ProviderTests { operations, log, places: Quota::new(AT_ONCE, PARTS) }
     }
 
     /// Lets a worker of the channel call the provider with the stored settings, even if it is disabled. Nothing is sent to a person.
@@ -58,6 +63,7 @@ impl ProviderTests {
         limit: Duration,
     ) -> Result<ProviderTest, OperationError> {
         caller.may(Permission::ManageProviders, app)?;
+        let _place = self.place(app)?;
         let stored = database(self.operations.store.control().provider(app, identifier)).await?;
         let stored = stored.ok_or(OperationError::NotFound(Object::Provider))?;
         let (channel, kind) = (stored.channel, stored.row.kind);
@@ -69,6 +75,11 @@ impl ProviderTests {
             Err(error) => Err(unanswered(channel, error)?),
         };
         Ok(ProviderTest { channel, kind, result })
+    }
+
+    /// Takes a place among the tests. An app gets at most half of them.
+    fn place(&self, app: AppId) -> Result<Lease, OperationError> {
+        self.places.take(&Principal::backend(app), 1).map_err(|_| OperationError::crowded())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Warnings about a template that can be stored, but hardly does what its author wants.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use domain::{Problem, TemplateProfile};
 use serde_json::Value;
@@ -10,48 +10,71 @@ use super::preview::missing_in;
 
 /// Size from which mail programs cut an email, in bytes. Gmail cuts at 102 KB.
 const LARGEST_HTML: usize = 102 * 1024;
+/// Maximum number of warnings with the same code about a template.
+const MOST_OF_A_KIND: usize = 50;
 /// Attributes of HTML that load or open their value.
 const LINKING: [&str; 4] = ["href", "src", "action", "background"];
+const IMAGE: &str = "<img";
 
 /// Returns the warnings about the texts of a template: variables that the app hides, that only one part of the email uses, or that the sample
-/// lacks; links without `https`; images without `alt`; and HTML that mail programs would cut.
+/// lacks; links without `https`; images without `alt`; and HTML that mail programs would cut. Returns at most 50 of each kind.
 #[must_use]
 pub fn warnings(channels: &Value, profile: TemplateProfile, sample: Option<&Sample>) -> Vec<Problem> {
     let texts = planning::texts(channels);
     let mut warnings = hidden_variables(channels, profile);
     warnings.extend(different_parts(channels));
-    for (variable, name) in
-        sample.map(|sample| missing_in(sample.clone(), channels, profile)).unwrap_or_default()
-    {
-        let is_hidden = variable.strip_prefix("recipient.").is_some_and(|key| !profile.shows(key));
-        if let Some((_, text)) = texts.iter().find(|(known, _)| *known == name).filter(|_| !is_hidden) {
-            let line = line_of_variable(text, &variable);
-            let message =
-                format!("channels.{name} line {line}: the sample has no {variable}, so it is empty");
-            warnings.push(Problem::new(format!("channels.{name}"), "missing_in_sample", message));
-        }
+    if let Some(sample) = sample {
+        warnings.extend(missing_variables(&texts, channels, profile, sample));
     }
     for (name, text) in &texts {
-        let is_html = name == "email.html";
-        let mut warn = |code, at, about: &str| {
-            let message = format!("channels.{name} line {}: {about}", line(text, at));
-            warnings.push(Problem::new(format!("channels.{name}"), code, message));
-        };
-        for at in insecure_links(text, is_html) {
-            warn("insecure_link", at, "the link is not https, so it can be read and changed on its way");
+        warnings.extend(of_text(name, text));
+    }
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    warnings.retain(|warning| {
+        let number = kinds.entry(warning.code).or_default();
+        *number += 1;
+        *number <= MOST_OF_A_KIND
+    });
+    warnings
+}
+
+fn missing_variables(
+    texts: &[(String, String)],
+    channels: &Value,
+    profile: TemplateProfile,
+    sample: &Sample,
+) -> Vec<Problem> {
+    let warning = |(variable, name): (String, String)| {
+        if variable.strip_prefix("recipient.").is_some_and(|key| !profile.shows(key)) {
+            return None;
         }
-        if is_html {
-            for at in images_without_alt(text) {
-                warn(
-                    "image_without_alt",
-                    at,
-                    "the image has no alt text, so some readers learn nothing about it",
-                );
-            }
-            if text.len() > LARGEST_HTML {
-                let size = text.len() / 1024;
-                warn("large_html", 0, &format!("the HTML has {size} KB; Gmail cuts emails after 102 KB"));
-            }
+        let (_, text) = texts.iter().find(|(known, _)| *known == name)?;
+        let line = line_of_variable(text, &variable);
+        let message = format!("channels.{name} line {line}: the sample has no {variable}, so it is empty");
+        Some(Problem::new(format!("channels.{name}"), "missing_in_sample", message))
+    };
+    let missing = missing_in(sample.clone(), channels, profile).into_iter();
+    missing.filter_map(warning).take(MOST_OF_A_KIND).collect()
+}
+
+fn of_text(name: &str, text: &str) -> Vec<Problem> {
+    let is_html = name == "email.html";
+    let warning = |code: &'static str, line: usize, about: &str| {
+        Problem::new(format!("channels.{name}"), code, format!("channels.{name} line {line}: {about}"))
+    };
+    let mut warnings = Vec::new();
+    for line in lines_of(text, &insecure_links(text, is_html)) {
+        let about = "the link is not https, so it can be read and changed on its way";
+        warnings.push(warning("insecure_link", line, about));
+    }
+    if is_html {
+        for line in lines_of(text, &images_without_alt(text)) {
+            let about = "the image has no alt text, so some readers learn nothing about it";
+            warnings.push(warning("image_without_alt", line, about));
+        }
+        if text.len() > LARGEST_HTML {
+            let about = format!("the HTML has {} KB; Gmail cuts emails after 102 KB", text.len() / 1024);
+            warnings.push(warning("large_html", 1, &about));
         }
     }
     warnings
@@ -62,6 +85,9 @@ fn hidden_variables(channels: &Value, profile: TemplateProfile) -> Vec<Problem> 
     for (name, variables) in &planning::variables(channels) {
         let of_profile = variables.iter().filter_map(|variable| variable.strip_prefix("recipient."));
         for key in of_profile.filter(|key| !profile.shows(key) && *key != "identifier") {
+            if warnings.len() == MOST_OF_A_KIND {
+                return warnings;
+            }
             let message = format!(
                 "channels.{name}: recipient.{key} is empty, because templates of this app see only recipient.app, which its backend \
                  writes. Use recipient.app.{key}, or set template-profile=all"
@@ -94,37 +120,63 @@ fn line(text: &str, at: usize) -> usize {
     text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
 }
 
+/// Returns the number of the line of each place, from 1. The places ascend, so each byte is read once.
+fn lines_of(text: &str, places: &[usize]) -> Vec<usize> {
+    let (mut line, mut from) = (1, 0);
+    let number = |&at: &usize| {
+        let passed = text.get(from..at).unwrap_or_default();
+        line += passed.bytes().filter(|byte| *byte == b'\n').count();
+        from = at;
+        line
+    };
+    places.iter().map(number).collect()
+}
+
 fn line_of_variable(text: &str, variable: &str) -> usize {
     let first = variable.split('.').next().unwrap_or(variable);
     let at = text.find(variable).or_else(|| text.find(first));
     line(text, at.unwrap_or(0))
 }
 
-/// Returns the places of links that begin with `http:`. HTML names many addresses that are no links, such as those of namespaces.
+/// Returns the first places of links that begin with `http:`. HTML names many addresses that are no links, such as those of
+/// namespaces.
 fn insecure_links(text: &str, is_html: bool) -> Vec<usize> {
     let places = text.match_indices("http://").map(|(at, _)| at);
-    let is_link = |at: &usize| {
-        let before = text.get(..*at).unwrap_or_default();
-        let before = before.trim_end_matches(['"', '\'', ' ', '(']);
-        if before.ends_with("url") {
-            return true;
-        }
-        let name = before.strip_suffix('=').unwrap_or_default().trim_end();
-        LINKING.iter().any(|attribute| name.to_ascii_lowercase().ends_with(attribute))
-    };
-    places.filter(|at| !is_html || is_link(at)).collect()
+    let is_link = |at: &usize| !is_html || is_linked(text.get(..*at).unwrap_or_default());
+    places.filter(is_link).take(MOST_OF_A_KIND).collect()
 }
 
-/// Returns the places of `img` tags without the attribute `alt`.
+/// Returns true if HTML links to the address that follows.
+fn is_linked(before: &str) -> bool {
+    let before = before.trim_end_matches(['"', '\'', ' ', '(']);
+    if before.ends_with("url") {
+        return true;
+    }
+    let name = before.strip_suffix('=').unwrap_or_default().trim_end().as_bytes();
+    LINKING.iter().any(|attribute| {
+        let from = name.len().checked_sub(attribute.len());
+        let end = from.and_then(|from| name.get(from..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(attribute.as_bytes()))
+    })
+}
+
+/// Returns the first places of `img` tags without the attribute `alt`. A tag ends before the next one at the latest, so each byte is
+/// read once.
 fn images_without_alt(html: &str) -> Vec<usize> {
     let lower = html.to_ascii_lowercase();
     let has_alt = |tag: &str| {
         let after_space = tag.split(char::is_whitespace).skip(1);
         after_space.into_iter().any(|attribute| attribute == "alt" || attribute.starts_with("alt="))
     };
-    let images = lower.match_indices("<img").map(|(at, _)| at);
-    let tag = |at: usize| lower.get(at..).and_then(|rest| rest.split('>').next()).unwrap_or_default();
-    images.filter(|at| !has_alt(tag(*at).trim_end_matches('/'))).collect()
+    let mut pieces = lower.split(IMAGE);
+    let mut next = pieces.next().map_or(0, str::len);
+    let images = pieces.map(|piece| {
+        let at = next;
+        next += IMAGE.len() + piece.len();
+        (at, piece.split('>').next().unwrap_or_default())
+    });
+    let lacking = images.filter(|(_, tag)| !has_alt(tag.trim_end_matches('/')));
+    lacking.map(|(at, _)| at).take(MOST_OF_A_KIND).collect()
 }
 
 #[cfg(test)]
@@ -197,5 +249,34 @@ mod tests {
         );
         let large = json!({"email": {"subject": "Hi", "html": "x".repeat(LARGEST_HTML + 1)}});
         assert_eq!(codes(&large, TemplateProfile::All), [("channels.email.html".to_owned(), "large_html")]);
+    }
+
+    #[test]
+    fn a_hostile_text_gets_a_limited_number_of_warnings() {
+        let number = |text: &str, code: &str| {
+            let channels = json!({"email": {"subject": "Hi", "html": text}, "sms": {"text": text}});
+            let found = codes(&channels, TemplateProfile::All);
+            found.iter().filter(|(_, found)| *found == code).count()
+        };
+        assert_eq!(number(&"<img".repeat(128 * 1024), "image_without_alt"), MOST_OF_A_KIND);
+        assert_eq!(number(&"src=http://".repeat(48 * 1024), "insecure_link"), MOST_OF_A_KIND);
+        assert_eq!(number(&"<img alt='' ".repeat(44 * 1024), "image_without_alt"), 0);
+    }
+
+    #[test]
+    fn of_many_variables_the_first_fifty_are_reported() {
+        let text: String = (0..60).map(|n| format!("{{{{ order.a{n} }}}}{{{{ recipient.b{n} }}}}")).collect();
+        let channels = json!({"sms": {"text": text}});
+        let found = warnings(&channels, TemplateProfile::App, Some(&Sample::default()));
+        for code in ["missing_in_sample", "hidden_variable"] {
+            assert_eq!(found.iter().filter(|warning| warning.code == code).count(), MOST_OF_A_KIND, "{code}");
+        }
+    }
+
+    #[test]
+    fn images_and_links_are_reported_with_their_lines() {
+        let html = "<img alt\nsrc=é>\n<img <IMG alt=''>\n\n<imgalt=x><p>\n<a HREF = \"http://a.example\">\n<IMG src=b/>";
+        assert_eq!(lines_of(html, &images_without_alt(html)), [3, 5, 7]);
+        assert_eq!(lines_of(html, &insecure_links(html, true)), [6]);
     }
 }

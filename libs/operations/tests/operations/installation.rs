@@ -82,3 +82,21 @@ async fn only_operators_test_providers_and_a_missing_worker_is_a_failed_test() {
     assert_eq!(failed.message, "no web-push worker answered; is `tidings run web-push` running?");
     assert_eq!((failed.outcome, failed.code.as_str()), ("retry", "no_worker"));
 }
+
+#[tokio::test]
+async fn an_app_tests_two_providers_at_once_and_leaves_places_to_others() {
+    let system = System::without_services().await;
+    let tests = ProviderTests::new(system.operations.clone(), system.installation.context.log.clone());
+    let operator = Caller::operator(7, vec![Grant { role: Role::Operator, app: None }]);
+    let of = async |app| {
+        let result = tests.test(&operator, app, "main", SOON).await;
+        match result.unwrap_err() {
+            OperationError::NotFound(object) => object == Object::Provider,
+            OperationError::Later { .. } => false,
+            error => panic!("{error}"),
+        }
+    };
+    let (shop, other) = (system.shop.id, system.other.id);
+    assert_eq!(tokio::join!(of(shop), of(shop), of(shop), of(other)), (true, true, false, true));
+    assert!(of(shop).await, "the places are free again");
+}

@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
+use operations::overview::Count;
 use operations::templates::{self, Compared, TemplateDocument};
 use operations::{Caller, Conflict, OperationError, Permission};
 use store::control::app::App;
@@ -13,6 +14,10 @@ use crate::answer::{Answer, Refusal, page, see_other};
 use crate::changes::Change;
 use crate::console::Console;
 use crate::pages::shell::Visit;
+use crate::text;
+
+/// Maximum number of lines of a comparison that a page shows.
+const MOST_LINES: usize = 5_000;
 
 /// A line of a comparison.
 struct Line {
@@ -22,7 +27,7 @@ struct Line {
     text: String,
 }
 
-/// Returns the lines of a unified diff, without its header.
+/// Returns the first lines of a unified diff, without its header. The last one has the number of those that are left out.
 fn lines(diff: &str) -> Vec<Line> {
     let line = |line: &str| {
         let (tone, sign) = match line.chars().next() {
@@ -34,7 +39,14 @@ fn lines(diff: &str) -> Vec<Line> {
         let text = if tone == "gap" { "" } else { line.get(1..).unwrap_or_default() };
         Line { tone, sign, text: text.to_owned() }
     };
-    diff.lines().skip(2).map(line).collect()
+    let mut all = diff.lines().skip(2);
+    let mut shown: Vec<_> = all.by_ref().take(MOST_LINES).map(line).collect();
+    let number = all.count();
+    if number > 0 {
+        let further = text::counted(Count { number, more: false }, "further line", "further lines");
+        shown.push(Line { tone: "gap", sign: "…", text: format!("and {further}") });
+    }
+    shown
 }
 
 #[derive(Template)]
@@ -145,4 +157,21 @@ pub(crate) async fn restore(change: Change<'_>, identifier: &str, number: &str) 
     let operations = &change.console.operations;
     templates::restore(operations, caller, app, identifier, number, Some(newest)).await?;
     Ok(see_other(format!("{}?done=published", change.visit.template_path(identifier))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_comparison_is_cut_and_says_so() {
+        let diff = |number: usize| format!("--- a\n+++ b\n@@ -0,0 +1 @@\n{}", "+x\n".repeat(number));
+        let whole = lines(&diff(MOST_LINES - 1));
+        assert_eq!((whole.len(), whole[0].sign, whole[MOST_LINES - 1].text.as_str()), (MOST_LINES, "…", "x"));
+        let cut = lines(&diff(1_000_000));
+        let last = &cut[MOST_LINES];
+        assert_eq!((cut.len(), last.tone, last.sign), (MOST_LINES + 1, "gap", "…"));
+        assert_eq!(last.text, "and 995,001 further lines");
+        assert!(lines("").is_empty());
+    }
 }
