@@ -157,7 +157,7 @@ fn set_provider(document: ProviderDocument, version: i64, stored: Option<StoredP
 /// returns no secrets.
 ///
 /// # Errors
-/// Returns a problem for each omitted secret if the draft names another server: whoever may set a provider may not read its secrets, and
+/// Returns a problem for each omitted secret if the draft names another server: the caller may not read its secrets, and
 /// could send them to a server of their own.
 fn kept_secrets(
     operations: &Operations,

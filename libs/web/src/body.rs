@@ -208,9 +208,10 @@ impl Body {
     }
 
     /// Reads the fields of a form of a page, at most `most`, in the order sent. An empty body has none.
-    pub async fn page_form(self, most: usize) -> Result<Vec<(String, String)>, Failure> {
+    pub async fn page_form(mut self, most: usize) -> Result<Vec<(String, String)>, Failure> {
         let request = self.request.clone();
-        let bytes = self.read().await?;
+        let bytes = at_callers_pace(self.collect()).await?;
+        self.check_coding()?;
         let is_form = bytes.is_empty() || media(&request) == Media::Form;
         if is_form { fields(&bytes, most) } else { Err(other_media(&request, FORM)) }
     }
@@ -223,12 +224,17 @@ impl Body {
     async fn read(mut self) -> Result<BytesMut, Failure> {
         let bytes = at_callers_pace(self.collect()).await?;
         accept::check(&self.request)?;
+        self.check_coding()?;
+        Ok(bytes)
+    }
+
+    fn check_coding(&self) -> Result<(), Failure> {
         let coding = self.request.headers().get(CONTENT_ENCODING);
         if coding.is_some_and(|coding| coding != "identity") {
             let message = "the body must not have a content coding; leave out the header Content-Encoding";
             return Err(unsupported(message));
         }
-        Ok(bytes)
+        Ok(())
     }
 
     /// Reads the whole body. The memory charged to the caller grows with every received piece and is released after the answer.

@@ -127,7 +127,7 @@ impl AdminTools {
     }
 }
 
-/// Returns true if nobody on the way can read the requests.
+/// Returns true if the requests cannot be read on their way.
 fn is_guarded(url: &Url) -> bool {
     let is_own = match url.host() {
         Some(Host::Domain(name)) => name == "localhost",

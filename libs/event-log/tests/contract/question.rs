@@ -67,7 +67,7 @@ async fn a_question_without_a_listener_fails_at_once_and_without_an_answer_in_ti
     let mut questions = world.log.questions(Channel::Email).await.unwrap();
     let error = world.log.ask(Channel::Email, Bytes::new(), Duration::from_millis(50)).await.unwrap_err();
     assert!(matches!(error, AskError::Late), "{error}");
-    // An answer that nobody waits for any more goes nowhere.
+    // An answer for which no caller waits any more goes nowhere.
     questions.next().await.unwrap().answer("late".into()).await.unwrap();
     let raw = async_nats::connect(world.server.url()).await.unwrap();
     raw.publish("tidings.probe.email", "no reply subject".into()).await.unwrap();

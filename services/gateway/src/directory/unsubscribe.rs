@@ -110,7 +110,7 @@ pub(crate) async fn unsubscribe(
 
 /// Shows the preferences of the reader of an email.
 ///
-/// The page behind the unsubscribe link leads here. It shows the categories and channels of the app, and names nobody. The link is valid as
+/// The page behind the unsubscribe link leads here. It shows the categories and channels of the app, and does not name the reader. The link is valid as
 /// long as the unsubscribe link.
 #[utoipa::path(
     get,

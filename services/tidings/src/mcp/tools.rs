@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const LONGEST: usize = 32 * 1024;
 /// Depth to which references between schemas are followed.
 const DEPTH: usize = 6;
-/// Tags whose calls are never tools: whoever has them can give themself any role.
+/// Tags whose calls are never tools: with them, an assistant could give itself any role.
 const NEVER: [&str; 2] = ["operators", "tokens"];
 /// Tags whose changes are tools with `--write`. None of them shows a secret.
 const WRITABLE: [&str; 6] = ["templates", "providers", "categories", "topics", "waiting", "parked"];
