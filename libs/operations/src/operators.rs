@@ -84,6 +84,8 @@ pub enum SignInError {
     ProviderNotRecent,
     #[error("Signing in with a password is turned off here.")]
     PasswordsOff,
+    #[error("Your identity provider signs you in, so you set no password here.")]
+    ByProvider,
     #[error("Your identity provider has not verified your email address.")]
     UnverifiedEmail,
     #[error("Operators with an email address of this domain do not sign in here.")]
@@ -213,16 +215,15 @@ impl SignIns {
     pub async fn of_session(&self, token: &str) -> Result<Option<SignedIn>, OperationError> {
         let digest = sha256(token.as_bytes());
         let session = self.store.control().operator_of_session(&digest, SESSION_IDLE, NOTED_EACH);
-        Ok(database(session).await?.map(|(operator, method)| SignedIn {
-            by_provider: method.as_deref() == Some("oidc"),
-            ..SignedIn::from(operator)
-        }))
+        let session = database(session).await?;
+        Ok(session.map(|(operator, method)| SignedIn::of(operator, method.as_deref() == Some("oidc"))))
     }
 
     /// Returns the operator with the email that a trusted proxy sent, or None if the operator does not exist or is disabled.
     pub async fn of_proxy(&self, email: &str) -> Result<Option<SignedIn>, OperationError> {
         let found = database(self.store.control().find_operator(&normal(email))).await?;
-        Ok(found.filter(|operator| !operator.disabled).map(SignedIn::from))
+        let found = found.filter(|operator| !operator.disabled);
+        Ok(found.map(|operator| SignedIn::of(operator, false)))
     }
 
     /// Returns true if the operator of a session confirms a step with a password.
@@ -293,12 +294,14 @@ impl SignIns {
     }
 }
 
-impl From<Operator> for SignedIn {
-    fn from(operator: Operator) -> SignedIn {
-        let roles = operator.grants.iter().chain(&operator.claimed);
+impl SignedIn {
+    /// Roles by claim count only if the provider signed the operator in: it would not do so any more after removing the person.
+    fn of(operator: Operator, by_provider: bool) -> SignedIn {
+        let claimed = operator.claimed.iter().filter(|_| by_provider);
+        let roles = operator.grants.iter().chain(claimed);
         let grants: Vec<Grant> = roles.map(|&(app, role)| Grant { role, app }).collect();
         let caller = Caller::operator(operator.id, grants.clone());
-        SignedIn { caller, email: operator.email, grants, by_provider: false }
+        SignedIn { caller, email: operator.email, grants, by_provider }
     }
 }
 

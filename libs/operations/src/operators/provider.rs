@@ -55,12 +55,8 @@ impl SignIns {
             authenticated_at: person.authenticated_at,
             ..session_of(&digest, "oidc", client, &network)
         };
-        let identity = ProvenIdentity {
-            issuer: &person.issuer,
-            subject: &person.subject,
-            email: &email,
-            roles: (!policy.rules.is_empty()).then_some(&roles),
-        };
+        let identity =
+            ProvenIdentity { issuer: &person.issuer, subject: &person.subject, email: &email, roles: &roles };
         let signed_in = database(self.store.control().sign_identity_in(&identity, &session)).await?;
         signed_in.map(|_| token).map_err(|reason| match reason {
             NotSignedIn::NoOperator | NotSignedIn::Disabled => SignInError::NotAnOperator,

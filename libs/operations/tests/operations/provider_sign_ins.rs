@@ -5,6 +5,8 @@ use operations::operators::provider::{ProviderPerson, ProviderPolicy};
 use operations::operators::roles::{self, SeenRole};
 use operations::operators::{self, Client, SignInError, SignIns, SignedIn};
 use operations::{Caller, Conflict, OperationError};
+use secrecy::SecretString;
+use service_kit::clock;
 use service_kit::config::RoleRule;
 
 use crate::{World, world};
@@ -76,10 +78,38 @@ async fn groups_give_the_highest_role_at_each_sign_in_beside_those_by_hand() {
     assert!(sign_ins.of_session(&second).await.unwrap().is_none(), "other roles end other sessions");
     let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &[]), &policy()).await.unwrap();
     assert_eq!(roles(&ada), [(Role::Editor, true)]);
-    let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &["ops"]), &ProviderPolicy::default())
-        .await
-        .unwrap();
-    assert_eq!(roles(&ada), [(Role::Editor, true)], "without rules, claims change nothing");
+    let ops = person("1", "ada@example.com", &["ops"]);
+    let (third, ada) = signed_in(&world, &ops, &policy()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true), (Role::Admin, false)]);
+    let (_, ada) = signed_in(&world, &ops, &ProviderPolicy::default()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true)], "without rules, no role by claim is left");
+    assert!(sign_ins.of_session(&third).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn roles_by_claim_count_only_in_sessions_by_the_provider_which_set_no_password() {
+    let world = world().await;
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    let known =
+        ProviderPerson { authenticated_at: Some(clock::now()), ..person("1", "ada@example.com", &["ops"]) };
+    let (session, ada) = signed_in(&world, &known, &policy()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Admin, false)]);
+    let password = |text: &str| SecretString::from(text);
+    let new = "vier alte Katzen am Fluss";
+    let changed = sign_ins.change_password(&ada, &session, (password(""), password(new)), &client()).await;
+    assert!(matches!(changed, Err(SignInError::ByProvider)), "{changed:?}");
+    let ignored = sign_ins.sign_in("ada@example.com", password(new), &client()).await;
+    assert!(matches!(ignored, Err(SignInError::Wrong)), "{ignored:?}");
+
+    let by_proxy = sign_ins.of_proxy("ada@example.com").await.unwrap().unwrap();
+    assert!(roles(&by_proxy).is_empty());
+    let code = operators::link(&world.operations, &world.admin, "ada@example.com", false).await.unwrap();
+    let by_link = sign_ins.redeem(&code, None, Some(&password(new)), &client()).await.unwrap();
+    let by_password = sign_ins.sign_in("ada@example.com", password(new), &client()).await.unwrap();
+    for session in [by_link, by_password] {
+        let operator = sign_ins.of_session(&session).await.unwrap().unwrap();
+        assert_eq!((roles(&operator), operator.by_provider), (Vec::new(), false));
+    }
 }
 
 #[tokio::test]
