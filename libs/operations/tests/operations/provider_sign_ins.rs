@@ -141,10 +141,14 @@ async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one
 }
 
 #[tokio::test]
-async fn the_last_administrator_by_claim_is_not_disabled() {
+async fn an_administrator_by_claim_does_not_replace_the_last_one_by_hand() {
     let world = world().await;
-    let admin = Caller::of_command("ada".to_owned());
+    let (operations, admin) = (&world.operations, &world.admin);
+    operators::create(operations, admin, "bob@example.com", None, Role::Admin).await.unwrap();
     signed_in(&world, &person("1", "ada@example.com", &["ops"]), &policy()).await.unwrap();
-    let refused = operators::disable(&world.operations, &admin, "ada@example.com", true).await;
+    let refused = operators::disable(operations, admin, "bob@example.com", true).await;
     assert!(matches!(refused, Err(OperationError::Conflict(Conflict::LastAdministrator))));
+    let refused = roles::revoke(operations, admin, "bob@example.com", None, SeenRole::Any).await;
+    assert!(matches!(refused, Err(OperationError::Conflict(Conflict::LastAdministrator))));
+    operators::disable(operations, admin, "ada@example.com", true).await.unwrap();
 }
