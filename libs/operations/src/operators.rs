@@ -88,6 +88,10 @@ pub enum SignInError {
     ByProvider,
     #[error("Your identity provider has not verified your email address.")]
     UnverifiedEmail,
+    #[error(
+        "Your identity provider names an email address with characters beyond ASCII, which the console does not take from it."
+    )]
+    NotAscii,
     #[error("Operators with an email address of this domain do not sign in here.")]
     ForeignDomain,
     #[error("You are not an operator here, or your account is disabled. An administrator can change that.")]

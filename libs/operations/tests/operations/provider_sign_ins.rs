@@ -113,6 +113,20 @@ async fn roles_by_claim_count_only_in_sessions_by_the_provider_which_set_no_pass
 }
 
 #[tokio::test]
+async fn only_an_authentication_of_the_last_ten_minutes_confirms_a_step() {
+    let world = world().await;
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    for (seconds, is_recent) in [(-300, true), (-700, false), (30, true), (300, false)] {
+        let at = Timestamp::from_millis(clock::now().millis() + seconds * 1_000);
+        let known = ProviderPerson { authenticated_at: Some(at), ..person("1", "ada@example.com", &["ops"]) };
+        let (session, ada) = signed_in(&world, &known, &policy()).await.unwrap();
+        let none = SecretString::from("");
+        let confirmed = sign_ins.confirm(&session, &ada.email, none, client().address).await;
+        assert_eq!(confirmed.is_ok(), is_recent, "{seconds}: {confirmed:?}");
+    }
+}
+
+#[tokio::test]
 async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one_does() {
     let world = world().await;
     let admin = Caller::of_command("ada".to_owned());
@@ -130,6 +144,9 @@ async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one
     let unverified = ProviderPerson { is_email_verified: false, ..person("7", "bob@example.com", &["ops"]) };
     let refused = signed_in(&world, &unverified, &policy()).await;
     assert!(matches!(refused, Err(SignInError::UnverifiedEmail)));
+    operators::create(operations, &admin, "kate@example.com", None, Role::Support).await.unwrap();
+    let alike = signed_in(&world, &person("10", "\u{212a}ate@example.com", &["ops"]), &policy()).await;
+    assert!(matches!(alike, Err(SignInError::NotAscii)));
     let own = ProviderPolicy { allowed_domains: vec!["example.org".to_owned()], ..policy() };
     let refused = signed_in(&world, &person("7", "bob@example.com", &["ops"]), &own).await;
     assert!(matches!(refused, Err(SignInError::ForeignDomain)));
