@@ -113,6 +113,8 @@ pub struct SignIns {
     hashing: Arc<Semaphore>,
     by_account: Arc<Tries<String>>,
     by_address: Arc<Tries<Peer>>,
+    /// Sign-ins by a provider.
+    by_provider: Arc<Tries<Peer>>,
     /// Hash that is verified if an account does not exist, so that the answer takes as long.
     decoy: Arc<str>,
     /// False if passwords are turned off.
@@ -128,6 +130,7 @@ impl SignIns {
             hashing: Arc::new(Semaphore::new(HASHED_AT_ONCE)),
             by_account: Arc::new(Tries::new(TRIES.0)),
             by_address: Arc::new(Tries::new(TRIES.1)),
+            by_provider: Arc::new(Tries::new(TRIES.1)),
             decoy: password::hash(&random_token("", TOKEN_BYTES)?)?.into(),
             passwords: true,
         })
@@ -271,12 +274,12 @@ impl SignIns {
         database(self.store.control().end_operator_session(&sha256(token.as_bytes()))).await
     }
 
-    /// Counts a try to sign in by a provider, before the console calls it.
+    /// Counts a try to sign in by a provider, before the console calls it. It uses up no try of a password.
     ///
     /// # Errors
     /// Returns [`SignInError::TooMany`] if the address has used up its tries of this minute.
     pub fn admit(&self, client: &Client) -> Result<(), SignInError> {
-        self.count_address(client.address)
+        if self.by_provider.admit(&client.address) { Ok(()) } else { Err(SignInError::TooMany) }
     }
 
     fn count_address(&self, address: Peer) -> Result<(), SignInError> {

@@ -161,9 +161,7 @@ impl Console {
             }
         }
         // The length of a compressed page could tell another site that opens chosen addresses what the page contains (BREACH).
-        let is_of_other_site =
-            request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site");
-        if is_of_other_site { response } else { compress(request, response) }
+        if session::is_of_other_site(request) { response } else { compress(request, response) }
     }
 
     async fn route(&self, request: &HttpRequest, body: &[u8]) -> Answer {

@@ -85,7 +85,7 @@ pub(crate) struct Arrival {
 }
 
 /// State of a sign-in, which only the browser keeps.
-struct Flow {
+pub(crate) struct Flow {
     secret: String,
     /// True if the operator has to authenticate again.
     is_fresh: bool,
@@ -93,6 +93,15 @@ struct Flow {
 }
 
 impl Flow {
+    /// Returns the flow that an answer ends. The browser must be the one that began it.
+    pub(crate) fn of_answer(cookie: Option<&str>, answer: &Pairs) -> Result<Flow, OidcError> {
+        let flow = cookie.and_then(Flow::parse).ok_or(OidcError::Unstarted)?;
+        if answer.raw("state") != Some(&flow.derived("state")) {
+            return Err(OidcError::Unstarted);
+        }
+        Ok(flow)
+    }
+
     fn parse(cookie: &str) -> Option<Flow> {
         let mut parts = cookie.splitn(3, '.');
         let (secret, fresh, next) = (parts.next()?, parts.next()?, parts.next()?);
@@ -167,23 +176,14 @@ impl Oidc {
     /// Ends a sign-in: checks the answer of the provider, and exchanges its code for a verified identity.
     pub(crate) async fn arrive(
         &self,
-        cookie: Option<&str>,
+        flow: Flow,
         answer: &Pairs,
         now: Timestamp,
     ) -> Result<Arrival, OidcError> {
-        timeout(WITHIN, self.exchange(cookie, answer, now)).await.map_err(|_| OidcError::Slow)?
+        timeout(WITHIN, self.exchange(flow, answer, now)).await.map_err(|_| OidcError::Slow)?
     }
 
-    async fn exchange(
-        &self,
-        cookie: Option<&str>,
-        answer: &Pairs,
-        now: Timestamp,
-    ) -> Result<Arrival, OidcError> {
-        let flow = cookie.and_then(Flow::parse).ok_or(OidcError::Unstarted)?;
-        if answer.raw("state") != Some(&flow.derived("state")) {
-            return Err(OidcError::Unstarted);
-        }
+    async fn exchange(&self, flow: Flow, answer: &Pairs, now: Timestamp) -> Result<Arrival, OidcError> {
         if answer.raw("iss").is_some_and(|issuer| issuer != self.settings.issuer) {
             return Err(OidcError::OtherIssuer);
         }

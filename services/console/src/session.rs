@@ -86,6 +86,11 @@ fn host(headers: &HeaderMap) -> &str {
     headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
 }
 
+/// Returns true if a page of another site opened the address, or loads it as a part of itself.
+pub(crate) fn is_of_other_site(request: &HttpRequest) -> bool {
+    request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site")
+}
+
 /// Refuses forms that another site sent. Browsers name the site in `Sec-Fetch-Site`; older ones name its origin.
 pub(crate) fn check_site(request: &HttpRequest, public_origin: Option<&str>) -> Result<(), Refusal> {
     if [Method::GET, Method::HEAD].contains(request.method()) {
