@@ -34,7 +34,7 @@ pub(crate) async fn depart(console: &Console, request: &HttpRequest, query: &Pai
         Ok(departure) => {
             let mut response = see_other(departure.location);
             let lifetime = FLOW_LIFETIME.as_secs();
-            let cookie = session::flow_cookie(request.headers(), &departure.cookie, lifetime);
+            let cookie = console.cookies(request).set_flow(&departure.cookie, lifetime);
             if let Ok(cookie) = HeaderValue::from_str(&cookie) {
                 response.headers_mut().insert(SET_COOKIE, cookie);
             }
@@ -48,14 +48,14 @@ pub(crate) async fn depart(console: &Console, request: &HttpRequest, query: &Pai
 pub(crate) async fn arrive(console: &Console, request: &HttpRequest, query: &Pairs) -> Answer {
     let oidc = configured(console)?;
     let mut response = finish(console, oidc, request, query).await?;
-    if let Ok(cookie) = HeaderValue::from_str(&session::flow_cookie(request.headers(), "", 0)) {
+    if let Ok(cookie) = HeaderValue::from_str(&console.cookies(request).set_flow("", 0)) {
         response.headers_mut().append(SET_COOKIE, cookie);
     }
     Ok(response)
 }
 
 async fn finish(console: &Console, oidc: &Oidc, request: &HttpRequest, query: &Pairs) -> Answer {
-    let cookie = session::flow(request);
+    let cookie = console.cookies(request).flow();
     // An answer that this browser did not ask for is no try, because other sites can send it.
     let flow = match Flow::of_answer(cookie.as_deref(), query) {
         Ok(flow) => flow,
