@@ -344,6 +344,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_counts_in_the_browser_that_began_the_sign_in() {
+        let flow = Flow { secret: "s".repeat(43), is_fresh: false, next: "/".to_owned() };
+        let answer = |state: &str| Pairs::parse(&format!("code=x&state={state}"));
+        let (cookie, own) = (flow.cookie(), answer(&flow.derived("state")));
+        assert!(Flow::of_answer(Some(&cookie), &own).is_ok());
+        assert!(Flow::of_answer(None, &own).is_err());
+        assert!(Flow::of_answer(Some(&cookie), &answer("guessed")).is_err());
+    }
+
+    #[test]
     fn a_claim_has_a_name_or_a_path() {
         let claims = json!({"a.b": 1, "a": {"b": 2, "c": {"d": ["x", 7]}}, "g": "one"});
         let claims = claims.as_object().unwrap();
