@@ -223,7 +223,7 @@ impl fmt::Display for Conflict {
             }
             Conflict::Changed => "it was changed or removed since the page was opened; open it again",
             Conflict::LastAdministrator => {
-                "no other enabled operator is an administrator of all apps; make another one an administrator first"
+                "no other enabled operator is an administrator of all apps by hand; make another one an administrator first"
             }
             Conflict::RoleOvertaken => "the role was changed meanwhile; open the page again",
             Conflict::TargetOvertaken => "the targets of the person were changed meanwhile; open the page again",

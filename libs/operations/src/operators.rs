@@ -84,8 +84,14 @@ pub enum SignInError {
     ProviderNotRecent,
     #[error("Signing in with a password is turned off here.")]
     PasswordsOff,
+    #[error("Your identity provider signs you in, so you set no password here.")]
+    ByProvider,
     #[error("Your identity provider has not verified your email address.")]
     UnverifiedEmail,
+    #[error(
+        "Your identity provider names an email address with characters beyond ASCII, which the console does not take from it."
+    )]
+    NotAscii,
     #[error("Operators with an email address of this domain do not sign in here.")]
     ForeignDomain,
     #[error("You are not an operator here, or your account is disabled. An administrator can change that.")]
@@ -107,6 +113,8 @@ pub struct SignIns {
     hashing: Arc<Semaphore>,
     by_account: Arc<Tries<String>>,
     by_address: Arc<Tries<Peer>>,
+    /// Sign-ins by a provider.
+    by_provider: Arc<Tries<Peer>>,
     /// Hash that is verified if an account does not exist, so that the answer takes as long.
     decoy: Arc<str>,
     /// False if passwords are turned off.
@@ -122,6 +130,7 @@ impl SignIns {
             hashing: Arc::new(Semaphore::new(HASHED_AT_ONCE)),
             by_account: Arc::new(Tries::new(TRIES.0)),
             by_address: Arc::new(Tries::new(TRIES.1)),
+            by_provider: Arc::new(Tries::new(TRIES.1)),
             decoy: password::hash(&random_token("", TOKEN_BYTES)?)?.into(),
             passwords: true,
         })
@@ -213,16 +222,15 @@ impl SignIns {
     pub async fn of_session(&self, token: &str) -> Result<Option<SignedIn>, OperationError> {
         let digest = sha256(token.as_bytes());
         let session = self.store.control().operator_of_session(&digest, SESSION_IDLE, NOTED_EACH);
-        Ok(database(session).await?.map(|(operator, method)| SignedIn {
-            by_provider: method.as_deref() == Some("oidc"),
-            ..SignedIn::from(operator)
-        }))
+        let session = database(session).await?;
+        Ok(session.map(|(operator, method)| SignedIn::of(operator, method.as_deref() == Some("oidc"))))
     }
 
     /// Returns the operator with the email that a trusted proxy sent, or None if the operator does not exist or is disabled.
     pub async fn of_proxy(&self, email: &str) -> Result<Option<SignedIn>, OperationError> {
         let found = database(self.store.control().find_operator(&normal(email))).await?;
-        Ok(found.filter(|operator| !operator.disabled).map(SignedIn::from))
+        let found = found.filter(|operator| !operator.disabled);
+        Ok(found.map(|operator| SignedIn::of(operator, false)))
     }
 
     /// Returns true if the operator of a session confirms a step with a password.
@@ -266,12 +274,12 @@ impl SignIns {
         database(self.store.control().end_operator_session(&sha256(token.as_bytes()))).await
     }
 
-    /// Counts a try to sign in by a provider, before the console calls it.
+    /// Counts a try to sign in by a provider, before the console calls it. It uses up no try of a password.
     ///
     /// # Errors
     /// Returns [`SignInError::TooMany`] if the address has used up its tries of this minute.
     pub fn admit(&self, client: &Client) -> Result<(), SignInError> {
-        self.count_address(client.address)
+        if self.by_provider.admit(&client.address) { Ok(()) } else { Err(SignInError::TooMany) }
     }
 
     fn count_address(&self, address: Peer) -> Result<(), SignInError> {
@@ -293,12 +301,14 @@ impl SignIns {
     }
 }
 
-impl From<Operator> for SignedIn {
-    fn from(operator: Operator) -> SignedIn {
-        let roles = operator.grants.iter().chain(&operator.claimed);
+impl SignedIn {
+    /// Roles by claim count only if the provider signed the operator in: it would not do so any more after removing the person.
+    fn of(operator: Operator, by_provider: bool) -> SignedIn {
+        let claimed = operator.claimed.iter().filter(|_| by_provider);
+        let roles = operator.grants.iter().chain(claimed);
         let grants: Vec<Grant> = roles.map(|&(app, role)| Grant { role, app }).collect();
         let caller = Caller::operator(operator.id, grants.clone());
-        SignedIn { caller, email: operator.email, grants, by_provider: false }
+        SignedIn { caller, email: operator.email, grants, by_provider }
     }
 }
 

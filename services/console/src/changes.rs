@@ -15,7 +15,6 @@ use crate::pages::{
     release, reveal, setup,
 };
 use crate::query::Pairs;
-use crate::session;
 
 /// A form that an operator sent from a page.
 pub(crate) struct Change<'a> {
@@ -87,7 +86,7 @@ impl Change<'_> {
         if self.visit.by_proxy {
             return Ok(None);
         }
-        let session = session::token(self.request).ok_or(Refusal::SignIn)?;
+        let session = self.console.cookies(self.request).token().ok_or(Refusal::SignIn)?;
         let password = SecretString::from(self.form.raw("password").unwrap_or_default());
         let address = client(self.console, self.request).address;
         let email = &self.visit.operator.email;
@@ -110,7 +109,7 @@ pub(crate) async fn asks_password(
     visit: &Visit,
     request: &HttpRequest,
 ) -> Result<bool, Refusal> {
-    let session = session::token(request).filter(|_| !visit.by_proxy);
+    let session = console.cookies(request).token().filter(|_| !visit.by_proxy);
     Ok(match session {
         Some(session) => console.sign_ins.asks_password(&session).await?,
         None => false,

@@ -33,7 +33,7 @@ use crate::pages::{
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
-use crate::session;
+use crate::session::{self, Cookies};
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; \
      connect-src 'self'; frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
@@ -74,6 +74,8 @@ pub(crate) struct Console {
     pub(crate) oidc: Option<Oidc>,
     api: Api,
     public_origin: Option<String>,
+    /// True if the public URL has the scheme https.
+    has_tls: bool,
     proxy_header: Option<String>,
     pub(crate) proxies: Vec<Network>,
 }
@@ -105,6 +107,7 @@ impl Console {
             oidc,
             api: api(context)?,
             public_origin: settings.public_url.as_ref().map(|url| origin(url.expose())),
+            has_tls: settings.public_url.as_ref().is_some_and(|url| url.scheme() == "https"),
             proxy_header: settings.proxy_header.clone(),
             proxies: settings.proxy_from.clone(),
         })
@@ -122,6 +125,10 @@ impl Console {
                 tracing::error!(%error, "cannot create a link for the first operator; restart to try again");
             }
         }
+    }
+
+    pub(crate) fn cookies<'a>(&self, request: &'a HttpRequest) -> Cookies<'a> {
+        Cookies::of(request, self.has_tls)
     }
 
     /// Returns the email that a trusted proxy sent.

@@ -85,7 +85,7 @@ pub(crate) struct Arrival {
 }
 
 /// State of a sign-in, which only the browser keeps.
-struct Flow {
+pub(crate) struct Flow {
     secret: String,
     /// True if the operator has to authenticate again.
     is_fresh: bool,
@@ -93,6 +93,15 @@ struct Flow {
 }
 
 impl Flow {
+    /// Returns the flow that an answer ends. The browser must be the one that began it.
+    pub(crate) fn of_answer(cookie: Option<&str>, answer: &Pairs) -> Result<Flow, OidcError> {
+        let flow = cookie.and_then(Flow::parse).ok_or(OidcError::Unstarted)?;
+        if answer.raw("state") != Some(&flow.derived("state")) {
+            return Err(OidcError::Unstarted);
+        }
+        Ok(flow)
+    }
+
     fn parse(cookie: &str) -> Option<Flow> {
         let mut parts = cookie.splitn(3, '.');
         let (secret, fresh, next) = (parts.next()?, parts.next()?, parts.next()?);
@@ -167,23 +176,14 @@ impl Oidc {
     /// Ends a sign-in: checks the answer of the provider, and exchanges its code for a verified identity.
     pub(crate) async fn arrive(
         &self,
-        cookie: Option<&str>,
+        flow: Flow,
         answer: &Pairs,
         now: Timestamp,
     ) -> Result<Arrival, OidcError> {
-        timeout(WITHIN, self.exchange(cookie, answer, now)).await.map_err(|_| OidcError::Slow)?
+        timeout(WITHIN, self.exchange(flow, answer, now)).await.map_err(|_| OidcError::Slow)?
     }
 
-    async fn exchange(
-        &self,
-        cookie: Option<&str>,
-        answer: &Pairs,
-        now: Timestamp,
-    ) -> Result<Arrival, OidcError> {
-        let flow = cookie.and_then(Flow::parse).ok_or(OidcError::Unstarted)?;
-        if answer.raw("state") != Some(&flow.derived("state")) {
-            return Err(OidcError::Unstarted);
-        }
+    async fn exchange(&self, flow: Flow, answer: &Pairs, now: Timestamp) -> Result<Arrival, OidcError> {
         if answer.raw("iss").is_some_and(|issuer| issuer != self.settings.issuer) {
             return Err(OidcError::OtherIssuer);
         }
@@ -212,11 +212,12 @@ impl Oidc {
             nonce: &nonce,
             now: now.millis() / 1_000,
         };
-        let mut claims = self.verify(&metadata, id_token, &expected).await?;
-        if let Some(access_token) = text("access_token") {
-            self.complete(&metadata, access_token, &mut claims).await?;
-        }
-        let person = self.person(&claims)?;
+        let claims = self.verify(&metadata, id_token, &expected).await?;
+        let more = match text("access_token") {
+            Some(access_token) => self.userinfo(&metadata, access_token, &claims).await?,
+            None => Map::new(),
+        };
+        let person = person(&self.settings, &claims, &more)?;
         if flow.is_fresh && !is_recent(person.authenticated_at, now) {
             return Err(OidcError::NotFresh);
         }
@@ -240,49 +241,55 @@ impl Oidc {
         }
     }
 
-    /// Adds claims that the provider sends in its second answer only.
-    async fn complete(
+    /// Reads the provider's second answer if the token lacks the email address or the roles. Otherwise it is empty.
+    async fn userinfo(
         &self,
         metadata: &Metadata,
         access_token: &str,
-        claims: &mut Map<String, Value>,
-    ) -> Result<(), OidcError> {
+        claims: &Map<String, Value>,
+    ) -> Result<Map<String, Value>, OidcError> {
         let lacks_roles = self.settings.role_claim.as_ref().is_some_and(|path| claim(claims, path).is_none());
-        let Some(endpoint) = &metadata.userinfo_endpoint else { return Ok(()) };
-        if claims.contains_key("email") && !lacks_roles {
-            return Ok(());
+        let has_email = claims.get("email").is_some_and(Value::is_string);
+        let Some(endpoint) = &metadata.userinfo_endpoint else { return Ok(Map::new()) };
+        if has_email && !lacks_roles {
+            return Ok(Map::new());
         }
         let more = self.provider.userinfo(endpoint, access_token).await?;
         if more.get("sub") != claims.get("sub") {
             return Err(OidcError::Unusable("its answers are about two people"));
         }
-        for (name, value) in more {
-            claims.entry(name).or_insert(value);
-        }
-        Ok(())
+        Ok(more)
     }
+}
 
-    fn person(&self, claims: &Map<String, Value>) -> Result<ProviderPerson, OidcError> {
-        let text = |name: &str| claims.get(name).and_then(Value::as_str);
-        let subject = text("sub").filter(|subject| subject.len() <= LONGEST_SUBJECT);
-        let subject = subject.ok_or(OidcError::Unusable("the subject is missing or too long"))?;
-        let email = text("email").ok_or(OidcError::Unusable(
-            "the email address is missing; console.oidc.scopes must contain email",
-        ))?;
-        // Some providers write the boolean as text.
-        let is_email_verified =
-            claims.get("email_verified").is_some_and(|value| *value == true || *value == "true");
-        let authenticated = claims.get("auth_time").and_then(token::seconds);
-        let groups = self.settings.role_claim.as_ref().and_then(|path| claim(claims, path));
-        Ok(ProviderPerson {
-            issuer: self.settings.issuer.clone(),
-            subject: subject.to_owned(),
-            email: email.to_owned(),
-            is_email_verified,
-            authenticated_at: authenticated.map(|at| Timestamp::from_millis(at.saturating_mul(1_000))),
-            groups: groups.map(texts).unwrap_or_default(),
-        })
-    }
+/// Describes a person by a verified token and by the provider's second answer, which is not signed. The address and its verification are taken
+/// from the same one of them, and the time of the authentication only from the token.
+fn person(
+    settings: &Settings,
+    claims: &Map<String, Value>,
+    more: &Map<String, Value>,
+) -> Result<ProviderPerson, OidcError> {
+    let subject = claims.get("sub").and_then(Value::as_str);
+    let subject = subject.filter(|subject| subject.len() <= LONGEST_SUBJECT);
+    let subject = subject.ok_or(OidcError::Unusable("the subject is missing or too long"))?;
+    let named = [claims, more]
+        .into_iter()
+        .find_map(|claims| Some((claims.get("email")?.as_str()?, claims.get("email_verified"))));
+    let (email, verified) = named
+        .ok_or(OidcError::Unusable("the email address is missing; console.oidc.scopes must contain email"))?;
+    // Some providers write the boolean as text.
+    let is_email_verified = verified.is_some_and(|value| *value == true || *value == "true");
+    let authenticated = claims.get("auth_time").and_then(token::seconds);
+    let path = settings.role_claim.as_deref();
+    let groups = path.and_then(|path| claim(claims, path).or_else(|| claim(more, path)));
+    Ok(ProviderPerson {
+        issuer: settings.issuer.clone(),
+        subject: subject.to_owned(),
+        email: email.to_owned(),
+        is_email_verified,
+        authenticated_at: authenticated.map(|at| Timestamp::from_millis(at.saturating_mul(1_000))),
+        groups: groups.map(texts).unwrap_or_default(),
+    })
 }
 
 fn read_secret(path: &Path) -> anyhow::Result<SecretString> {
@@ -295,7 +302,8 @@ fn read_secret(path: &Path) -> anyhow::Result<SecretString> {
 
 fn is_recent(at: Option<Timestamp>, now: Timestamp) -> bool {
     let oldest = now.millis() - (RECENT_SECONDS + SKEW_SECONDS) * 1_000;
-    at.is_some_and(|at| at.millis() >= oldest)
+    let latest = now.millis() + SKEW_SECONDS * 1_000;
+    at.is_some_and(|at| (oldest..=latest).contains(&at.millis()))
 }
 
 /// Returns a claim by its name or, if there is none, by a path with dots.
@@ -336,6 +344,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_counts_in_the_browser_that_began_the_sign_in() {
+        let flow = Flow { secret: "s".repeat(43), is_fresh: false, next: "/".to_owned() };
+        let answer = |state: &str| Pairs::parse(&format!("code=x&state={state}"));
+        let (cookie, own) = (flow.cookie(), answer(&flow.derived("state")));
+        assert!(Flow::of_answer(Some(&cookie), &own).is_ok());
+        assert!(Flow::of_answer(None, &own).is_err());
+        assert!(Flow::of_answer(Some(&cookie), &answer("guessed")).is_err());
+    }
+
+    #[test]
     fn a_claim_has_a_name_or_a_path() {
         let claims = json!({"a.b": 1, "a": {"b": 2, "c": {"d": ["x", 7]}}, "g": "one"});
         let claims = claims.as_object().unwrap();
@@ -352,5 +370,40 @@ mod tests {
         let ago = |seconds: i64| Some(Timestamp::from_millis(now.millis() - seconds * 1_000));
         assert!(is_recent(ago(0), now) && is_recent(ago(659), now));
         assert!(!is_recent(ago(661), now) && !is_recent(None, now));
+        assert!(
+            is_recent(ago(-60), now) && !is_recent(ago(-61), now),
+            "the clocks differ by a minute at most"
+        );
+    }
+
+    fn described(claims: &Value, more: &Value) -> Result<ProviderPerson, OidcError> {
+        let settings = Settings {
+            issuer: "https://id.example.com".to_owned(),
+            client_id: "tidings".to_owned(),
+            client_secret_file: None,
+            scopes: Vec::new(),
+            role_claim: Some("realm.roles".to_owned()),
+            role_map: Vec::new(),
+            allowed_domains: Vec::new(),
+        };
+        person(&settings, claims.as_object().unwrap(), more.as_object().unwrap())
+    }
+
+    #[test]
+    fn an_address_and_its_verification_are_of_one_answer_and_times_of_the_token() {
+        let own = json!({"sub": "1", "email": "ada@example.com", "realm": {"x": 1}});
+        let more = json!({
+            "sub": "1", "email": "eve@example.com", "email_verified": true, "auth_time": 7,
+            "realm": {"roles": ["ops"]},
+        });
+        let ada = described(&own, &more).unwrap();
+        assert_eq!((ada.email.as_str(), ada.is_email_verified), ("ada@example.com", false));
+        assert_eq!((ada.authenticated_at, ada.groups), (None, vec!["ops".to_owned()]));
+        let eve = described(&json!({"sub": "1", "email_verified": false, "auth_time": 5}), &more).unwrap();
+        assert_eq!((eve.email.as_str(), eve.is_email_verified), ("eve@example.com", true));
+        assert_eq!(eve.authenticated_at, Some(Timestamp::from_millis(5_000)));
+        let unverified = described(&json!({"sub": "1", "email_verified": true}), &json!({"email": "a@b.c"}));
+        assert!(!unverified.unwrap().is_email_verified);
+        assert!(described(&json!({"sub": "1", "email": 7}), &json!({})).is_err());
     }
 }

@@ -10,9 +10,10 @@ use operations::operators::{SESSION_LIFETIME, SignedIn};
 use crate::answer::Refusal;
 use crate::console::Console;
 
-const SECURE: &str = "__Host-tidings";
-/// Name of the cookie on http, which browsers allow for this machine only.
-const PLAIN: &str = "tidings-console";
+/// Names of the cookies of a session and of a sign-in by a provider.
+const SECURE: [&str; 2] = ["__Host-tidings", "__Host-tidings-oidc"];
+/// Names on http, which browsers allow for this machine only.
+const PLAIN: [&str; 2] = ["tidings-console", "tidings-console-oidc"];
 
 /// Returns the operator who asks.
 pub(crate) async fn operator(console: &Console, request: &HttpRequest) -> Result<SignedIn, Refusal> {
@@ -20,57 +21,70 @@ pub(crate) async fn operator(console: &Console, request: &HttpRequest) -> Result
         let found = console.sign_ins.of_proxy(&email).await?;
         return found.ok_or(Refusal::NoOperator(email));
     }
-    let token = token(request).ok_or(Refusal::SignIn)?;
+    let token = console.cookies(request).token().ok_or(Refusal::SignIn)?;
     console.sign_ins.of_session(&token).await?.ok_or(Refusal::SignIn)
 }
 
-/// Returns the token in the cookie.
-pub(crate) fn token(request: &HttpRequest) -> Option<String> {
-    read(request, cookie_name(request.headers()))
+/// The cookies of a request and of its answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Cookies<'a> {
+    headers: &'a HeaderMap,
+    is_secure: bool,
 }
 
-fn read(request: &HttpRequest, name: &str) -> Option<String> {
-    let cookies = request.headers().get_all(COOKIE).filter_map(|header| header.to_str().ok());
-    let mut pairs =
-        cookies.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
-}
+impl<'a> Cookies<'a> {
+    /// With a public URL of https, the cookies need TLS under every name of the console, because a proxy may pass on any `Host`. Otherwise they
+    /// need it unless the request names this machine.
+    pub(crate) fn of(request: &'a HttpRequest, has_tls: bool) -> Cookies<'a> {
+        let headers = request.headers();
+        Cookies { headers, is_secure: has_tls || !is_on_this_machine(headers) }
+    }
 
-/// Returns the value of `Set-Cookie` for a new session.
-pub(crate) fn cookie(headers: &HeaderMap, token: &str) -> String {
-    set_cookie(headers, token, SESSION_LIFETIME.as_secs())
-}
+    /// Returns the token of the session.
+    pub(crate) fn token(&self) -> Option<String> {
+        let [name, _] = self.names();
+        self.read(name)
+    }
 
-/// Returns the value of `Set-Cookie` that ends a session.
-pub(crate) fn no_cookie(headers: &HeaderMap) -> String {
-    set_cookie(headers, "", 0)
-}
+    /// Returns the state of a sign-in by a provider.
+    pub(crate) fn flow(&self) -> Option<String> {
+        let [_, name] = self.names();
+        self.read(name)
+    }
 
-fn set_cookie(headers: &HeaderMap, token: &str, seconds: u64) -> String {
-    named_cookie(headers, cookie_name(headers), token, seconds)
-}
+    /// Returns the value of `Set-Cookie` for a new session.
+    pub(crate) fn begin(&self, token: &str) -> String {
+        let [name, _] = self.names();
+        self.set(name, token, SESSION_LIFETIME.as_secs())
+    }
 
-fn named_cookie(headers: &HeaderMap, name: &str, value: &str, seconds: u64) -> String {
-    let secure = if is_on_this_machine(headers) { "" } else { "; Secure" };
-    format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}")
-}
+    /// Returns the value of `Set-Cookie` that ends a session.
+    pub(crate) fn end(&self) -> String {
+        let [name, _] = self.names();
+        self.set(name, "", 0)
+    }
 
-/// Returns the value of `Set-Cookie` for a sign-in by a provider. 0 seconds remove the cookie.
-pub(crate) fn flow_cookie(headers: &HeaderMap, value: &str, seconds: u64) -> String {
-    named_cookie(headers, flow_name(headers), value, seconds)
-}
+    /// Returns the value of `Set-Cookie` for a sign-in by a provider. 0 seconds remove the cookie.
+    pub(crate) fn set_flow(&self, value: &str, seconds: u64) -> String {
+        let [_, name] = self.names();
+        self.set(name, value, seconds)
+    }
 
-/// Returns the cookie of a sign-in by a provider.
-pub(crate) fn flow(request: &HttpRequest) -> Option<String> {
-    read(request, flow_name(request.headers()))
-}
+    fn names(&self) -> [&'static str; 2] {
+        if self.is_secure { SECURE } else { PLAIN }
+    }
 
-fn flow_name(headers: &HeaderMap) -> &'static str {
-    if is_on_this_machine(headers) { "tidings-console-oidc" } else { "__Host-tidings-oidc" }
-}
+    fn read(&self, name: &str) -> Option<String> {
+        let cookies = self.headers.get_all(COOKIE).filter_map(|header| header.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|header| header.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+    }
 
-fn cookie_name(headers: &HeaderMap) -> &'static str {
-    if is_on_this_machine(headers) { PLAIN } else { SECURE }
+    fn set(&self, name: &str, value: &str, seconds: u64) -> String {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={seconds}{secure}")
+    }
 }
 
 /// Returns true if the browser reaches the console by a name of its own machine.
@@ -84,6 +98,11 @@ fn is_on_this_machine(headers: &HeaderMap) -> bool {
 
 fn host(headers: &HeaderMap) -> &str {
     headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+/// Returns true if a page of another site opened the address, or loads it as a part of itself.
+pub(crate) fn is_of_other_site(request: &HttpRequest) -> bool {
+    request.headers().get("sec-fetch-site").is_some_and(|site| site == "cross-site")
 }
 
 /// Refuses forms that another site sent. Browsers name the site in `Sec-Fetch-Site`; older ones name its origin.
@@ -109,11 +128,14 @@ mod tests {
 
     use super::*;
 
+    fn of_host(host: &str) -> HttpRequest {
+        TestRequest::default().insert_header((HOST, host)).to_http_request()
+    }
+
     #[test]
     fn cookies_are_secure_unless_the_console_runs_on_this_machine() {
         for host in ["localhost:8090", "127.0.0.1:8090", "[::1]:8090", "localhost"] {
-            let request = TestRequest::default().insert_header((HOST, host)).to_http_request();
-            let cookie = cookie(request.headers(), "t0ken");
+            let cookie = Cookies::of(&of_host(host), false).begin("t0ken");
             assert!(
                 cookie.starts_with("tidings-console=t0ken; Path=/; HttpOnly") && !cookie.contains("Secure"),
                 "{cookie}"
@@ -122,12 +144,36 @@ mod tests {
         for host in
             ["ops.example.com", "localhost.example.com", "10.0.0.1:8090", "", "127.0.0.1.example.com:80"]
         {
-            let request = TestRequest::default().insert_header((HOST, host)).to_http_request();
-            let cookie = cookie(request.headers(), "t0ken");
+            let cookie = Cookies::of(&of_host(host), false).begin("t0ken");
             assert!(
                 cookie.starts_with("__Host-tidings=t0ken; Path=/;") && cookie.ends_with("; Secure"),
                 "{cookie}"
             );
+        }
+    }
+
+    #[test]
+    fn a_public_url_with_https_makes_cookies_secure_for_every_host() {
+        for host in ["localhost", "127.0.0.1:8090", "ops.example.com", ""] {
+            let request = TestRequest::default()
+                .insert_header((HOST, host))
+                .insert_header((
+                    COOKIE,
+                    "tidings-console=chosen; __Host-tidings=t0ken; __Host-tidings-oidc=flow",
+                ))
+                .to_http_request();
+            let cookies = Cookies::of(&request, true);
+            assert_eq!(
+                (cookies.token().as_deref(), cookies.flow().as_deref()),
+                (Some("t0ken"), Some("flow"))
+            );
+            for (cookie, name) in [
+                (cookies.begin("t0ken"), "__Host-tidings=t0ken;"),
+                (cookies.end(), "__Host-tidings=;"),
+                (cookies.set_flow("x", 600), "__Host-tidings-oidc=x;"),
+            ] {
+                assert!(cookie.starts_with(name) && cookie.ends_with("; Secure"), "{host}: {cookie}");
+            }
         }
     }
 
@@ -165,6 +211,6 @@ mod tests {
             .insert_header((HOST, "localhost"))
             .insert_header((COOKIE, "a=b; tidings-console=t0ken; __Host-tidings=other"))
             .to_http_request();
-        assert_eq!(token(&request).as_deref(), Some("t0ken"));
+        assert_eq!(Cookies::of(&request, false).token().as_deref(), Some("t0ken"));
     }
 }

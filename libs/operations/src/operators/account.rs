@@ -41,7 +41,8 @@ impl SignIns {
     /// end.
     ///
     /// # Errors
-    /// Returns the errors of [`SignIns::confirm`], and [`SignInError::Invalid`] if the new password is easy to guess.
+    /// Returns [`SignInError::ByProvider`] for a session by an OpenID provider, whose operator could otherwise stay after being removed there,
+    /// the errors of [`SignIns::confirm`], and [`SignInError::Invalid`] if the new password is easy to guess.
     pub async fn change_password(
         &self,
         operator: &SignedIn,
@@ -53,14 +54,18 @@ impl SignIns {
             return Err(SignInError::PasswordsOff);
         }
         let actor = operator.caller.actor().ok_or(OperationError::Denied(Permission::View))?;
+        let digest = sha256(session.as_bytes());
+        let proof = database(self.store.control().session_proof(&digest, SESSION_IDLE)).await?;
+        let proof = proof.ok_or(SignInError::Wrong)?;
+        if proof.by_provider {
+            return Err(SignInError::ByProvider);
+        }
         self.confirm(session, &operator.email, old, client.address).await?;
         let (checked, email) = (new.clone(), operator.email.clone());
         self.blocking(move || check_password(checked.expose_secret(), &email)).await??;
         let hash = self.hash(new).await?;
-        let digest = sha256(session.as_bytes());
-        let proof = database(self.store.control().session_proof(&digest, SESSION_IDLE)).await?;
-        let number = proof.ok_or(SignInError::Wrong)?.operator;
-        database(self.store.control().set_operator_password(number, &hash, &digest, actor)).await?;
+        let changed = self.store.control().set_operator_password(proof.operator, &hash, &digest, actor);
+        database(changed).await?;
         Ok(())
     }
 }

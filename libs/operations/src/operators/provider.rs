@@ -39,15 +39,14 @@ impl SignIns {
     /// Signs a person in. Returns the token of a new session.
     ///
     /// # Errors
-    /// Refuses unverified addresses, those of other domains, and people who are no operators and to whom no rule gives a role.
+    /// Refuses unverified addresses, those of other domains or beyond ASCII, and people who are no operators and to whom no rule gives a role.
     pub async fn sign_person_in(
         &self,
         person: &ProviderPerson,
         policy: &ProviderPolicy,
         client: &Client,
     ) -> Result<String, SignInError> {
-        let email = normal(&person.email);
-        check_email(&email, person.is_email_verified, &policy.allowed_domains)?;
+        let email = checked_email(&person.email, person.is_email_verified, &policy.allowed_domains)?;
         let roles = self.roles_of(&person.groups, &policy.rules).await?;
         let token = random_token("", TOKEN_BYTES).map_err(OperationError::from)?;
         let (digest, network) = (sha256(token.as_bytes()), client.address.network());
@@ -55,12 +54,8 @@ impl SignIns {
             authenticated_at: person.authenticated_at,
             ..session_of(&digest, "oidc", client, &network)
         };
-        let identity = ProvenIdentity {
-            issuer: &person.issuer,
-            subject: &person.subject,
-            email: &email,
-            roles: (!policy.rules.is_empty()).then_some(&roles),
-        };
+        let identity =
+            ProvenIdentity { issuer: &person.issuer, subject: &person.subject, email: &email, roles: &roles };
         let signed_in = database(self.store.control().sign_identity_in(&identity, &session)).await?;
         signed_in.map(|_| token).map_err(|reason| match reason {
             NotSignedIn::NoOperator | NotSignedIn::Disabled => SignInError::NotAnOperator,
@@ -96,13 +91,19 @@ impl SignIns {
     }
 }
 
-fn check_email(email: &str, is_verified: bool, domains: &[String]) -> Result<(), SignInError> {
-    if !is_verified || !is_email(email) {
+/// Returns the normal form of an address that may sign in.
+fn checked_email(email: &str, is_verified: bool, domains: &[String]) -> Result<String, SignInError> {
+    // In lower case, a few other letters are ASCII, such as the sign of Kelvin: another person's address would be the operator's.
+    if !email.is_ascii() {
+        return Err(SignInError::NotAscii);
+    }
+    let email = normal(email);
+    if !is_verified || !is_email(&email) {
         return Err(SignInError::UnverifiedEmail);
     }
     let domain = email.rsplit_once('@').map_or("", |(_, domain)| domain);
     if domains.is_empty() || domains.iter().any(|allowed| allowed.eq_ignore_ascii_case(domain)) {
-        Ok(())
+        Ok(email)
     } else {
         Err(SignInError::ForeignDomain)
     }
@@ -115,16 +116,25 @@ mod tests {
     #[test]
     fn only_verified_addresses_of_an_allowed_domain_sign_in() {
         let own = ["Example.com".to_owned()];
-        assert!(check_email("ada@example.com", true, &own).is_ok());
-        assert!(check_email("ada@example.org", true, &[]).is_ok());
+        assert_eq!(checked_email("Ada@Example.com", true, &own).unwrap(), "ada@example.com");
+        assert!(checked_email("ada@example.org", true, &[]).is_ok());
         for (email, is_verified) in [("ada@example.com", false), ("ada", true), ("", true)] {
-            let refused = check_email(email, is_verified, &own);
+            let refused = checked_email(email, is_verified, &own);
             assert!(matches!(refused, Err(SignInError::UnverifiedEmail)), "{email}");
         }
         for foreign in
             ["ada@example.org", "ada@evil-example.com", "ada@sub.example.com", "a@example.com@evil.org"]
         {
-            assert!(matches!(check_email(foreign, true, &own), Err(SignInError::ForeignDomain)), "{foreign}");
+            let refused = checked_email(foreign, true, &own);
+            assert!(matches!(refused, Err(SignInError::ForeignDomain)), "{foreign}");
+        }
+    }
+
+    #[test]
+    fn addresses_that_only_look_like_those_of_operators_are_refused() {
+        assert_eq!(normal("\u{212a}ate@example.com"), "kate@example.com", "the sign of Kelvin");
+        for email in ["\u{212a}ate@example.com", "kate@\u{212a}iosk.example.com", "k\u{e4}te@example.com"] {
+            assert!(matches!(checked_email(email, true, &[]), Err(SignInError::NotAscii)), "{email}");
         }
     }
 }

@@ -5,6 +5,8 @@ use operations::operators::provider::{ProviderPerson, ProviderPolicy};
 use operations::operators::roles::{self, SeenRole};
 use operations::operators::{self, Client, SignInError, SignIns, SignedIn};
 use operations::{Caller, Conflict, OperationError};
+use secrecy::SecretString;
+use service_kit::clock;
 use service_kit::config::RoleRule;
 
 use crate::{World, world};
@@ -76,10 +78,52 @@ async fn groups_give_the_highest_role_at_each_sign_in_beside_those_by_hand() {
     assert!(sign_ins.of_session(&second).await.unwrap().is_none(), "other roles end other sessions");
     let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &[]), &policy()).await.unwrap();
     assert_eq!(roles(&ada), [(Role::Editor, true)]);
-    let (_, ada) = signed_in(&world, &person("1", "ada@example.com", &["ops"]), &ProviderPolicy::default())
-        .await
-        .unwrap();
-    assert_eq!(roles(&ada), [(Role::Editor, true)], "without rules, claims change nothing");
+    let ops = person("1", "ada@example.com", &["ops"]);
+    let (third, ada) = signed_in(&world, &ops, &policy()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true), (Role::Admin, false)]);
+    let (_, ada) = signed_in(&world, &ops, &ProviderPolicy::default()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Editor, true)], "without rules, no role by claim is left");
+    assert!(sign_ins.of_session(&third).await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn roles_by_claim_count_only_in_sessions_by_the_provider_which_set_no_password() {
+    let world = world().await;
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    let known =
+        ProviderPerson { authenticated_at: Some(clock::now()), ..person("1", "ada@example.com", &["ops"]) };
+    let (session, ada) = signed_in(&world, &known, &policy()).await.unwrap();
+    assert_eq!(roles(&ada), [(Role::Admin, false)]);
+    let password = |text: &str| SecretString::from(text);
+    let new = "vier alte Katzen am Fluss";
+    let changed = sign_ins.change_password(&ada, &session, (password(""), password(new)), &client()).await;
+    assert!(matches!(changed, Err(SignInError::ByProvider)), "{changed:?}");
+    let ignored = sign_ins.sign_in("ada@example.com", password(new), &client()).await;
+    assert!(matches!(ignored, Err(SignInError::Wrong)), "{ignored:?}");
+
+    let by_proxy = sign_ins.of_proxy("ada@example.com").await.unwrap().unwrap();
+    assert!(roles(&by_proxy).is_empty());
+    let code = operators::link(&world.operations, &world.admin, "ada@example.com", false).await.unwrap();
+    let by_link = sign_ins.redeem(&code, None, Some(&password(new)), &client()).await.unwrap();
+    let by_password = sign_ins.sign_in("ada@example.com", password(new), &client()).await.unwrap();
+    for session in [by_link, by_password] {
+        let operator = sign_ins.of_session(&session).await.unwrap().unwrap();
+        assert_eq!((roles(&operator), operator.by_provider), (Vec::new(), false));
+    }
+}
+
+#[tokio::test]
+async fn only_an_authentication_of_the_last_ten_minutes_confirms_a_step() {
+    let world = world().await;
+    let sign_ins = SignIns::new(world.store.clone()).unwrap();
+    for (seconds, is_recent) in [(-300, true), (-700, false), (30, true), (300, false)] {
+        let at = Timestamp::from_millis(clock::now().millis() + seconds * 1_000);
+        let known = ProviderPerson { authenticated_at: Some(at), ..person("1", "ada@example.com", &["ops"]) };
+        let (session, ada) = signed_in(&world, &known, &policy()).await.unwrap();
+        let none = SecretString::from("");
+        let confirmed = sign_ins.confirm(&session, &ada.email, none, client().address).await;
+        assert_eq!(confirmed.is_ok(), is_recent, "{seconds}: {confirmed:?}");
+    }
 }
 
 #[tokio::test]
@@ -100,6 +144,9 @@ async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one
     let unverified = ProviderPerson { is_email_verified: false, ..person("7", "bob@example.com", &["ops"]) };
     let refused = signed_in(&world, &unverified, &policy()).await;
     assert!(matches!(refused, Err(SignInError::UnverifiedEmail)));
+    operators::create(operations, &admin, "kate@example.com", None, Role::Support).await.unwrap();
+    let alike = signed_in(&world, &person("10", "\u{212a}ate@example.com", &["ops"]), &policy()).await;
+    assert!(matches!(alike, Err(SignInError::NotAscii)));
     let own = ProviderPolicy { allowed_domains: vec!["example.org".to_owned()], ..policy() };
     let refused = signed_in(&world, &person("7", "bob@example.com", &["ops"]), &own).await;
     assert!(matches!(refused, Err(SignInError::ForeignDomain)));
@@ -111,10 +158,14 @@ async fn an_identity_belongs_to_the_operator_with_its_address_unless_another_one
 }
 
 #[tokio::test]
-async fn the_last_administrator_by_claim_is_not_disabled() {
+async fn an_administrator_by_claim_does_not_replace_the_last_one_by_hand() {
     let world = world().await;
-    let admin = Caller::of_command("ada".to_owned());
+    let (operations, admin) = (&world.operations, &world.admin);
+    operators::create(operations, admin, "bob@example.com", None, Role::Admin).await.unwrap();
     signed_in(&world, &person("1", "ada@example.com", &["ops"]), &policy()).await.unwrap();
-    let refused = operators::disable(&world.operations, &admin, "ada@example.com", true).await;
+    let refused = operators::disable(operations, admin, "bob@example.com", true).await;
     assert!(matches!(refused, Err(OperationError::Conflict(Conflict::LastAdministrator))));
+    let refused = roles::revoke(operations, admin, "bob@example.com", None, SeenRole::Any).await;
+    assert!(matches!(refused, Err(OperationError::Conflict(Conflict::LastAdministrator))));
+    operators::disable(operations, admin, "ada@example.com", true).await.unwrap();
 }

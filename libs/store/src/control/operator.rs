@@ -37,7 +37,7 @@ pub enum Unchanged {
     UnknownOperator,
     /// The operator does not have the role that the caller saw.
     Overtaken,
-    /// No enabled operator would be left with the role admin in all apps.
+    /// No enabled operator would be left with the role admin in all apps, given by hand.
     LastAdministrator,
 }
 

@@ -117,7 +117,7 @@ fn check(claims: &Map<String, Value>, expected: &Expected<'_>) -> Result<(), Ref
     let issued = time("iat").ok_or(Refused::Expired)?;
     let expires = time("exp").ok_or(Refused::Expired)?;
     let latest = expected.now.saturating_add(SKEW_SECONDS);
-    if issued > latest || time("nbf").is_some_and(|begins| begins > latest) {
+    if issued > latest || ["nbf", "auth_time"].into_iter().filter_map(time).any(|at| at > latest) {
         return Err(Refused::Future);
     }
     let oldest = expected.now.saturating_sub(SKEW_SECONDS);

@@ -14,7 +14,6 @@ use crate::answer::{Answer, Part, Refusal, page, part, see_other};
 use crate::changes::{Change, asks_password};
 use crate::client::client;
 use crate::console::Console;
-use crate::session;
 use crate::text;
 
 /// Password fields of the page.
@@ -73,7 +72,7 @@ async fn render(
     request: &HttpRequest,
     (status, problem): (StatusCode, Option<String>),
 ) -> Answer {
-    let token = session::token(request).filter(|_| !visit.by_proxy);
+    let token = console.cookies(request).token().filter(|_| !visit.by_proxy);
     let sessions = match &token {
         Some(token) => Some(part(console.sign_ins.sessions(token).await)?),
         None => None,
@@ -94,7 +93,7 @@ async fn render(
 fn own_session(change: &Change<'_>) -> Result<String, Refusal> {
     const BY_PROXY: &str =
         "Your proxy signs you in, so the console has no sessions and no password of yours.";
-    let token = session::token(change.request).filter(|_| !change.visit.by_proxy);
+    let token = change.console.cookies(change.request).token().filter(|_| !change.visit.by_proxy);
     token.ok_or_else(|| Refusal::Stale(BY_PROXY.to_owned()))
 }
 

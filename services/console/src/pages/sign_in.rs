@@ -11,7 +11,6 @@ use crate::answer::{Answer, Refusal, local, page, see_other};
 use crate::client::client;
 use crate::console::Console;
 use crate::query::Pairs;
-use crate::session;
 
 #[derive(Template)]
 #[template(path = "sign_in.html")]
@@ -78,7 +77,7 @@ pub(crate) fn signed_in(
     next: &str,
 ) -> actix_web::HttpResponse {
     let mut response = see_other(local(&console.base, next));
-    if let Ok(cookie) = HeaderValue::from_str(&session::cookie(request.headers(), token)) {
+    if let Ok(cookie) = HeaderValue::from_str(&console.cookies(request).begin(token)) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     response
@@ -138,11 +137,12 @@ pub(crate) async fn redeem(console: &Console, request: &HttpRequest, form: &Pair
 }
 
 pub(crate) async fn sign_out(console: &Console, request: &HttpRequest) -> Answer {
-    if let Some(token) = session::token(request) {
+    let cookies = console.cookies(request);
+    if let Some(token) = cookies.token() {
         console.sign_ins.sign_out(&token).await?;
     }
     let mut response = see_other(format!("{}/sign-in", console.base));
-    if let Ok(cookie) = HeaderValue::from_str(&session::no_cookie(request.headers())) {
+    if let Ok(cookie) = HeaderValue::from_str(&cookies.end()) {
         response.headers_mut().insert(SET_COOKIE, cookie);
     }
     Ok(response)

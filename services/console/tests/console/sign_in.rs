@@ -143,6 +143,32 @@ async fn without_passwords_links_sign_in_and_the_form_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn other_sites_use_up_no_tries_and_sign_ins_by_a_provider_none_of_passwords() {
+    let console = TestConsole::start(|config| config.console.oidc = Some(provider())).await;
+    let open = async |site: &str, path: &str| {
+        console.call(Method::GET, path).header("sec-fetch-site", site).send().await.unwrap()
+    };
+    for _ in 0..21 {
+        let answer = open("cross-site", "/sign-in/oidc?next=%2Fapps").await;
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert!(!answer.headers().contains_key("set-cookie"), "no sign-in begins");
+        let page = answer.text().await.unwrap();
+        assert!(
+            page.contains("Sign in to the console") && page.contains("/sign-in/oidc?next=%2Fapps"),
+            "{page}"
+        );
+        let answer = open("cross-site", "/sign-in/oidc/callback?code=x&state=y").await;
+        assert_eq!(answer.status(), StatusCode::BAD_REQUEST);
+    }
+    for _ in 0..20 {
+        assert_eq!(open("same-origin", "/sign-in/oidc").await.status(), StatusCode::BAD_GATEWAY);
+    }
+    assert_eq!(open("same-origin", "/sign-in/oidc").await.status(), StatusCode::TOO_MANY_REQUESTS);
+    let wrong = [("email", "ada@example.com"), ("password", "wrong password 1")];
+    assert_eq!(console.form("/sign-in", &wrong).await.status(), StatusCode::FORBIDDEN);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_sign_in_by_a_provider_fails_with_its_cause_and_begins_in_this_browser_only() {
     let console = TestConsole::start(|config| config.console.oidc = Some(provider())).await;
     let page = console.page("/sign-in", "").await;

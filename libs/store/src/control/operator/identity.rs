@@ -16,8 +16,8 @@ pub struct ProvenIdentity<'a> {
     pub subject: &'a str,
     /// Verified, in lower case.
     pub email: &'a str,
-    /// Roles by the person's claim, with at most one for each scope. None if claims give no roles here.
-    pub roles: Option<&'a [(Option<AppId>, Role)]>,
+    /// Roles by the person's claim, with at most one for each scope. They replace the earlier ones, also if there are none.
+    pub roles: &'a [(Option<AppId>, Role)],
 }
 
 /// Reason why an identity does not sign in.
@@ -45,9 +45,7 @@ impl Control<'_> {
             Ok(operator) => operator,
             Err(reason) => return Ok(Err(reason)),
         };
-        if let Some(roles) = identity.roles {
-            replace_claimed(&mut transaction, operator, roles).await?;
-        }
+        replace_claimed(&mut transaction, operator, identity.roles).await?;
         insert_session(&mut transaction, operator, session).await?;
         transaction.commit().await?;
         Ok(Ok(operator))
@@ -82,7 +80,7 @@ async fn operator_of(
         Some(named) if named.disabled => return Ok(Err(NotSignedIn::Disabled)),
         Some(named) if named.has_identity => return Ok(Err(NotSignedIn::OtherIdentity)),
         Some(named) => named.id,
-        None if identity.roles.is_none_or(<[_]>::is_empty) => return Ok(Err(NotSignedIn::NoOperator)),
+        None if identity.roles.is_empty() => return Ok(Err(NotSignedIn::NoOperator)),
         None => create(connection, identity.email).await?,
     };
     sqlx::query!(

@@ -96,12 +96,13 @@ async fn replace(
     Ok(former.map(|role| role.parse()).transpose()?)
 }
 
-/// Returns true if an enabled operator has the role admin in all apps. Until the transaction ends, no other one changes that.
+/// Returns true if an enabled operator has the role admin in all apps, given by hand: the provider may take away one by claim at any time. Until
+/// the transaction ends, no other one changes that.
 pub(super) async fn is_administered(connection: &mut PgConnection) -> Result<bool, Error> {
     sqlx::query!("SELECT pg_advisory_xact_lock($1)", ADMINISTRATORS).execute(&mut *connection).await?;
     let exists = sqlx::query_scalar!(
         r#"SELECT EXISTS (SELECT FROM operator o JOIN operator_grant g ON g.operator_id = o.id
-             WHERE o.disabled_at IS NULL AND g.app_id IS NULL AND g.role = $1) AS "exists!""#,
+             WHERE o.disabled_at IS NULL AND g.app_id IS NULL AND g.role = $1 AND NOT g.by_claim) AS "exists!""#,
         Role::Admin.as_str()
     );
     Ok(exists.fetch_one(connection).await?)

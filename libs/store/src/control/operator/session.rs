@@ -50,7 +50,8 @@ pub struct SessionProof {
     pub password: Option<String>,
     /// True if an OpenID provider signed the operator in.
     pub by_provider: bool,
-    /// True if the operator signed in a short time ago. If an OpenID provider did that, the time that it named counts.
+    /// True if the operator signed in a short time ago. If an OpenID provider did that, the time that it named counts, unless it is ahead by
+    /// more than a minute.
     pub is_recent: bool,
 }
 
@@ -108,7 +109,7 @@ impl Control<'_> {
         let row = sqlx::query!(
             r#"SELECT o.id, o.password, coalesce(s.method = 'oidc', false) AS "by_provider!",
                  coalesce(CASE WHEN s.method = 'oidc' THEN s.authenticated_at ELSE s.created_at END
-                   > now() - make_interval(secs => $2), false) AS "is_recent!"
+                   BETWEEN now() - make_interval(secs => $2) AND now() + interval '1 minute', false) AS "is_recent!"
              FROM operator_session s JOIN operator o ON o.id = s.operator_id
              WHERE s.digest = $1 AND s.expires_at > now() AND o.disabled_at IS NULL"#,
             digest,

@@ -52,6 +52,7 @@ fn a_token_of_the_provider_for_this_client_and_sign_in_is_accepted() {
         json!({"aud": ["tidings", "other"], "azp": "tidings"}),
         json!({"exp": NOW - 59}),
         json!({"iat": NOW + 59}),
+        json!({"auth_time": NOW + 59}),
         json!({"iat": NOW as f64 + 0.5}),
     ] {
         let claims = verified(&signed(KEYS[0], Some("one"), &accepted)).unwrap();
@@ -76,6 +77,7 @@ fn a_token_with_a_wrong_claim_is_refused() {
         (json!({"iat": NOW - 700}), Refused::Expired),
         (json!({"iat": NOW + 61}), Refused::Future),
         (json!({"nbf": NOW + 61}), Refused::Future),
+        (json!({"auth_time": NOW + 61}), Refused::Future),
         (json!({"nonce": "other"}), Refused::Nonce),
         (json!({"nonce": null}), Refused::Nonce),
         (json!({"sub": ""}), Refused::Subject),
