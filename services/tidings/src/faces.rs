@@ -138,7 +138,8 @@ const FACES: &[Row] = &[
 ];
 
 /// Commands that have no use case: they run services, or work on the machine, the database or the log itself.
-const OF_THE_MACHINE: [&str; 15] = [
+const OF_THE_MACHINE: [&str; 16] = [
+    "mcp",
     "run",
     "healthcheck",
     "up",

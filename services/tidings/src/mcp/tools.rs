@@ -172,7 +172,7 @@ pub(super) fn shortened(mut result: Value) -> String {
     if text.len() <= LONGEST {
         return text;
     }
-    if let Some(elements) = result["data"].as_array_mut() {
+    if let Some(elements) = result.get_mut("data").and_then(Value::as_array_mut) {
         let all = elements.len();
         let mut room = LONGEST.saturating_sub(512);
         let fits = elements.iter().take_while(|element| {
