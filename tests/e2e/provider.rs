@@ -42,11 +42,17 @@ async fn a_provider_is_set_listed_and_set_again_without_its_secret() {
     let mut again = document();
     again["settings"].as_object_mut().unwrap().remove("password");
     again["settings"]["host"] = json!("mail2.example.com");
+    let refused = installation.run_with_input(&["provider", "set", "shop"], &again.to_string());
+    assert_eq!(refused.code, 2);
+    assert!(refused.errors.contains("settings.password must be given again"), "{}", refused.errors);
+
+    again["settings"]["host"] = document()["settings"]["host"].clone();
+    again["settings"]["fromName"] = json!("The shop");
     let set = installation.run_with_input(&["provider", "set", "shop"], &again.to_string());
     assert_eq!(set.code, 0, "{}", set.errors);
     let app = installation.store.control().app_by_name_or_id("shop").await.unwrap().unwrap().id;
     let row = installation.store.control().providers(app, Channel::Email).await.unwrap().remove(0);
-    assert_eq!((row.version, &row.settings["host"]), (2, &json!("mail2.example.com")));
+    assert_eq!((row.version, &row.settings["fromName"]), (2, &json!("The shop")));
     let opened = installation.master_key.open(&format!("provider:{app}:main"), &row.sealed.unwrap()).unwrap();
     let opened: Value = serde_json::from_slice(opened.expose_secret()).unwrap();
     assert_eq!(opened, json!({"password": "hunter2"}));

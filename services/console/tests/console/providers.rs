@@ -86,13 +86,17 @@ async fn a_provider_is_created_and_edited_and_its_secret_is_never_shown() {
     }
     let form = shop.page("/provider/main/edit").await;
     assert!(form.contains("stored; leave it empty to keep it") && !form.contains("hunter2"), "{form}");
-    let edited = [("version", "1"), ("settings.host", "mail2.example.com"), ("settings.security", "none")];
+    let moved = [("version", "1"), ("settings.host", "mail2.example.com"), ("settings.security", "tls")];
+    let refused = shop.send("/provider/main/edit", &moved).await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    assert!(refused.text().await.unwrap().contains("settings.password must be given again"));
+    let edited = [("version", "1"), ("settings.host", "mail.example.com"), ("settings.security", "tls")];
     let answer = shop.send("/provider/main/edit", &edited).await;
     let location = answer.headers()[LOCATION].to_str().unwrap();
     assert_eq!(location, "/apps/a%2Fb%3Fc%23d/provider/main?done=provider-saved");
     assert_eq!(
         shop.stored("settings").await,
-        [r#"{"host": "mail2.example.com", "receipts": false, "security": "none"}"#]
+        [r#"{"host": "mail.example.com", "receipts": false, "security": "tls"}"#]
     );
     assert_eq!(shop.stored("sealed IS NOT NULL").await, ["true"], "the secret is kept");
     let removed = with(&with(&edited, "version", "2"), "remove.password", "true");

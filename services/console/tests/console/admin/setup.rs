@@ -115,7 +115,13 @@ async fn a_program_changes_providers_and_templates_only_in_the_version_that_it_r
     let shown = program.call("GET", provider, Value::Null).await;
     assert_eq!((&shown["secrets"]["set"], &shown["settings"]["host"]), (&json!(true), &json!("a")));
     assert!(!shown.to_string().contains("pa55"), "{shown}");
-    let changed = json!({"channel": "email", "kind": "smtp", "settings": {"host": "b"}});
+    let moved = json!({"channel": "email", "kind": "smtp", "settings": {"host": "b"}});
+    assert_eq!(
+        program.put_if(provider, &version, moved).await,
+        StatusCode::BAD_REQUEST,
+        "no secret goes elsewhere"
+    );
+    let changed = json!({"channel": "email", "kind": "smtp", "settings": {"host": "b", "password": "pa55"}});
     assert_eq!(program.put_if(provider, &version, changed.clone()).await, StatusCode::OK);
     assert_eq!(program.put_if(provider, &version, document.clone()).await, StatusCode::PRECONDITION_FAILED);
     assert_eq!(program.put_if(provider, "1", document).await, StatusCode::BAD_REQUEST);
