@@ -48,7 +48,7 @@ const INSTRUCTIONS: &str = "Tidings delivers notifications. Begin with `explain`
 
 Examples:
   TIDINGS_TOKEN=tdga_… tidings mcp --url https://console.example.com
-  claude mcp add tidings -e TIDINGS_URL=https://console.example.com -e TIDINGS_TOKEN=tdga_… -- tidings mcp"
+  TIDINGS_TOKEN=tdga_… tidings mcp --url https://console.example.com --write"
 )]
 pub(crate) struct Arguments {
     /// Address of the console; by default that of the environment variable TIDINGS_URL
