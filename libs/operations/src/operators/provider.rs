@@ -39,7 +39,7 @@ impl SignIns {
     /// Signs a person in. Returns the token of a new session.
     ///
     /// # Errors
-    /// Refuses unverified addresses, those of other domains or beyond ASCII, and people who are no operators and to whom no rule gives a role.
+    /// Refuses unverified addresses, addresses of other domains or beyond ASCII, and people who are no operators and get no role from a rule.
     pub async fn sign_person_in(
         &self,
         person: &ProviderPerson,
