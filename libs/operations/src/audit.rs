@@ -17,7 +17,7 @@ pub struct NamedRow {
     pub row: AuditRow,
     /// Operator who made the change; the actor's text in the log otherwise.
     pub actor: String,
-    /// Operator whom the change affected; the subject in the log otherwise.
+    /// Operator that the change affected; otherwise, the subject in the log.
     pub subject: String,
 }
 

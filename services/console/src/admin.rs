@@ -52,7 +52,7 @@ use crate::route::segments;
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
 const REVALIDATE: [(HeaderName, &str); 1] = [(CACHE_CONTROL, "no-cache")];
 
-/// What the admin API needs beside the console.
+/// Limits, document and page of the admin API.
 pub(crate) struct AdminApi {
     admission: Data<Admission>,
     document: File,

@@ -224,7 +224,7 @@ impl Oidc {
         Ok(Arrival { person, next: flow.next })
     }
 
-    /// Verifies a token. If its key is unknown, the keys are read once more, because providers rotate them.
+    /// Verifies a token. If its key is unknown, the keys are read again, because providers rotate them.
     async fn verify(
         &self,
         metadata: &Metadata,

@@ -1,4 +1,4 @@
-//! What a provider answered lately, and who changed it.
+//! Latest answers of a provider, and its changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who may do what: the operators of the console, and the tokens of this API.
+//! Operators of the console, and tokens of this API.
 
 use std::time::Duration;
 

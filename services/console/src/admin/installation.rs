@@ -1,4 +1,4 @@
-//! What happens in the installation: figures, processes, the audit log and refused calls.
+//! Figures, processes, the audit log and refused calls.
 
 use domain::{ActorKind, Channel, Timestamp};
 use operations::installation::Work;

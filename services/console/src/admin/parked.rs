@@ -58,7 +58,7 @@ pub(super) struct ShownParked {
     attempts: Vec<AttemptBody>,
 }
 
-/// What a redrive would do now.
+/// Preview of a redrive.
 #[derive(Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RedrivePreview)]

@@ -105,12 +105,12 @@ pub(super) struct ExplanationBody {
     events: Vec<EventBody>,
     /// The latest sends to the person, unless the call names one.
     sends: Vec<ExplainedSendBody>,
-    /// What a send would do now; null if the call does not ask.
+    /// Outcome of a send now; null unless the call asks for it.
     now: Option<Vec<NowBody>>,
     next_cursor: Option<String>,
 }
 
-/// What became of a send on one channel.
+/// Outcome of a send on one channel.
 #[derive(Serialize, ToSchema)]
 #[schema(as = ChannelStory)]
 struct ChannelStoryBody {
@@ -121,7 +121,7 @@ struct ChannelStoryBody {
     #[schema(value_type = Option<vocabulary::Reason>)]
     reason: Option<Reason>,
     sentence: String,
-    /// What to do about it; null if there is nothing to do.
+    /// Remedy; null if there is nothing to do.
     fix: Option<String>,
 }
 
@@ -146,7 +146,7 @@ struct ExplainedSendBody {
     verdict: String,
 }
 
-/// What a send would do now on a channel.
+/// Outcome of a send now on a channel.
 #[derive(Serialize, ToSchema)]
 #[schema(as = NowChannel)]
 struct NowBody {

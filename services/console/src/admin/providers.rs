@@ -76,7 +76,7 @@ domain::schemas! {
 #[schema(as = ProviderTest)]
 pub(super) struct TestBody {
     passed: bool,
-    /// What the provider's answer proved. Null if the test failed.
+    /// Settings that the provider's answer confirmed. Null if the test failed.
     proved: Option<String>,
     /// Null if the test passed.
     failure: Option<TestFailure>,
@@ -85,11 +85,11 @@ pub(super) struct TestBody {
 /// Reason why a test failed.
 #[derive(Serialize, ToSchema)]
 struct TestFailure {
-    /// What a delivery with this answer would do, such as `retry` or `pause_provider`.
+    /// Outcome of a delivery with this answer, such as `retry` or `pause_provider`.
     outcome: String,
     code: String,
     message: String,
-    /// What to do about it.
+    /// Remedy.
     advice: String,
 }
 

@@ -103,7 +103,7 @@ pub(super) struct AttemptBody {
     provider_message: String,
 }
 
-/// What a cancellation stopped.
+/// Deliveries and recipients that a cancellation stopped.
 pub(super) type Cancelled = ChangedBody;
 
 impl From<ListedSend> for SendBody {

@@ -67,7 +67,7 @@ struct Edited {
     secrets: Vec<&'static str>,
 }
 
-/// What an operator typed, or what is stored.
+/// Values that an operator typed, or the stored ones.
 #[derive(Default)]
 struct Typed {
     identifier: String,

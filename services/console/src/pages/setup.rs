@@ -19,7 +19,7 @@ use crate::query::Pairs;
 use crate::route::encoded;
 use crate::text;
 
-/// Identifier of the person to whom the first message goes, unless the operator types another.
+/// Identifier of the recipient of the first message, unless the operator types another.
 const ME: &str = "me";
 const ACCESS: [(&str, PublicAccess, &str); 3] = [
     ("closed", PublicAccess::Closed, "Your backend signs a token for each user"),
@@ -62,7 +62,7 @@ struct CreatedPage {
 }
 
 struct Sent {
-    /// What became of the message; None while it is not planned.
+    /// Outcome of the message; None until it is planned.
     verdict: Option<String>,
     path: String,
 }

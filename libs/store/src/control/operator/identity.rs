@@ -9,7 +9,7 @@ use super::session::{NewSession, insert_session};
 use crate::database::audit::AuditEntry;
 use crate::{Control, Error};
 
-/// A person whom an OpenID provider signed in.
+/// A person who signed in at an OpenID provider.
 #[derive(Clone, Debug)]
 pub struct ProvenIdentity<'a> {
     pub issuer: &'a str,
@@ -31,7 +31,7 @@ pub enum NotSignedIn {
 }
 
 impl Control<'_> {
-    /// Finds the operator of an identity, or the one with its email, to whom the identity then belongs. Creates the operator if a claim gives a
+    /// Finds the operator of an identity, or links the identity to the operator with its email. Creates the operator if a claim gives a
     /// role. Replaces the roles by claim, and opens a session. If the roles changed, the operator's other sessions end.
     pub async fn sign_identity_in(
         self,

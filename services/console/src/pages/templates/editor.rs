@@ -20,7 +20,7 @@ use crate::query::Pairs;
 use crate::route::encoded;
 use crate::text;
 
-/// What the preview of a text shows.
+/// Content of the preview of a text.
 #[derive(Default)]
 pub(crate) struct Shown {
     /// Reasons why the text cannot be published or rendered.

@@ -1,4 +1,4 @@
-//! What a recipient would get, as parts of a page.
+//! Preview of a text, as parts of a page.
 
 use domain::content::{Content, EmailContent, InAppContent, PushContent};
 use domain::sms::segment::{Alphabet, SegmentedText};
