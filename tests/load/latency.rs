@@ -65,6 +65,18 @@ pub(crate) struct Memory {
 /// Measures with an installation of its own, whose streams contain no earlier sends. Its tables contain `old` sends.
 pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
     let installation = &Installation::start(old).await;
+    let provider = prepare(installation).await;
+    let mut report = LatencyReport::default();
+    for round in 1..=rounds {
+        eprintln!("latency: round {round} of {rounds}");
+        installation.settle().await;
+        report.measure(installation, &provider).await;
+    }
+    report
+}
+
+/// Creates the users and the provider of their emails.
+pub(crate) async fn prepare(installation: &Installation) -> SmtpStandIn {
     for index in 0..USERS {
         let profile = Object::from_iter([("email".to_owned(), json!(format!("u{index}@example.com")))]);
         let directory = installation.store.directory();
@@ -75,18 +87,12 @@ pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
         "host": "127.0.0.1", "port": provider.address().port(), "security": "none", "from": "shop@example.com",
     });
     installation.provider(Channel::Email, "smtp", &settings, &json!({})).await;
-    let mut report = LatencyReport::default();
-    for round in 1..=rounds {
-        eprintln!("latency: round {round} of {rounds}");
-        installation.settle().await;
-        report.measure(installation, &provider).await;
-    }
-    report
+    provider
 }
 
 impl LatencyReport {
     async fn measure(&mut self, installation: &Installation, provider: &SmtpStandIn) {
-        let run = Run::start(installation, provider).await;
+        let run = Run::start(installation, provider, 1 + FLOOD + MEASURED).await;
         run.send(0..1, f64::INFINITY).await;
         let idle: Vec<_> = run
             .services
@@ -106,15 +112,7 @@ impl LatencyReport {
         let in_inbox = run.arrivals.since_publication(numbers.clone());
         self.inbox_p50_millis.push(quantile(&in_inbox, 0.5));
         self.inbox_p99_millis.push(quantile(&in_inbox, 0.99));
-        let received = provider.outbox().captures();
-        let mut at_provider: Vec<u64> = received
-            .iter()
-            .map(|email| {
-                let waited = email.received_at.millis() - answered[number(email) - numbers.start].millis();
-                u64::try_from(waited.max(0)).unwrap() * 1_000
-            })
-            .collect();
-        at_provider.sort_unstable();
+        let at_provider = run.until_provider(&answered, numbers.start);
         self.provider_p50_millis.push(quantile(&at_provider, 0.5));
         self.provider_p99_millis.push(quantile(&at_provider, 0.99));
         for ((role, service), (idle, private)) in ROLES.iter().zip(&run.services).zip(idle) {
@@ -127,18 +125,23 @@ impl LatencyReport {
 }
 
 /// A running installation with live clients.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     installation: &'a Installation,
     provider: &'a SmtpStandIn,
     address: std::net::SocketAddr,
-    services: Vec<Service>,
+    pub(crate) services: Vec<Service>,
     /// Arrivals of inbox items. A send's number is its title.
-    arrivals: Arc<Arrivals>,
+    pub(crate) arrivals: Arc<Arrivals>,
     _connections: tokio::task::JoinSet<()>,
 }
 
 impl Run<'_> {
-    async fn start<'a>(installation: &'a Installation, provider: &'a SmtpStandIn) -> Run<'a> {
+    /// Starts the services for this number of sends.
+    pub(crate) async fn start<'a>(
+        installation: &'a Installation,
+        provider: &'a SmtpStandIn,
+        sends: usize,
+    ) -> Run<'a> {
         provider.outbox().clear().unwrap();
         let address = free_address();
         let listen = address.to_string();
@@ -150,13 +153,13 @@ impl Run<'_> {
         ];
         let services = ROLES.map(|role| installation.serve(role, &environment)).into();
         await_listening(address).await;
-        let arrivals = Arc::new(Arrivals::new(1 + FLOOD + MEASURED));
+        let arrivals = Arc::new(Arrivals::new(sends));
         let connections = open_all(installation, address, USERS, &arrivals).await;
         Run { installation, provider, address, services, arrivals, _connections: connections }
     }
 
     /// Makes sends at a rate per second, and waits until all have reached inbox and provider. Returns the time of each answer.
-    async fn send(&self, numbers: std::ops::Range<usize>, per_second: f64) -> Vec<Timestamp> {
+    pub(crate) async fn send(&self, numbers: std::ops::Range<usize>, per_second: f64) -> Vec<Timestamp> {
         let before = self.provider.outbox().captures().len();
         let (first, count) = (numbers.start, numbers.len());
         let answers = Arc::new(std::sync::Mutex::new(vec![Timestamp::from_millis(0); count]));
@@ -186,6 +189,17 @@ impl Run<'_> {
         .await;
         let answers = answers.lock().unwrap();
         answers.clone()
+    }
+
+    /// Returns the time from each answer to the email at the provider in microseconds, shortest first. The outbox contains only these emails.
+    pub(crate) fn until_provider(&self, answered: &[Timestamp], first: usize) -> Vec<u64> {
+        let wait = |email: &Arc<Capture>| {
+            let waited = email.received_at.millis() - answered[number(email) - first].millis();
+            u64::try_from(waited.max(0)).unwrap() * 1_000
+        };
+        let mut waits: Vec<u64> = self.provider.outbox().captures().iter().map(wait).collect();
+        waits.sort_unstable();
+        waits
     }
 }
 

@@ -19,6 +19,7 @@ mod live;
 mod old_sends;
 mod plan;
 mod project;
+mod rates;
 mod report;
 mod role;
 mod series;
@@ -86,6 +87,7 @@ enum Measurement {
     Webhooks,
     Live,
     Latency,
+    Rates,
     Cells,
 }
 
@@ -149,6 +151,9 @@ async fn measure(arguments: &Arguments) {
     }
     if wanted(Measurement::Latency) {
         report.latency = Some(latency::measure(arguments.rounds, old).await);
+    }
+    if wanted(Measurement::Rates) {
+        report.rates = rates::measure(arguments.rounds, old).await;
     }
     if wanted(Measurement::Cells) {
         report.cells = Some(cells::measure(arguments.rounds, arguments.recipients / 5).await);

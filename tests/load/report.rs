@@ -18,6 +18,7 @@ use crate::latency::LatencyReport;
 use crate::live::LiveReport;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
+use crate::rates::RateReport;
 use crate::series::Series;
 
 /// Description of the machine, and all results.
@@ -34,6 +35,7 @@ pub(crate) struct Report {
     pub(crate) webhooks: Vec<DeliveryReport>,
     pub(crate) live: Option<LiveReport>,
     pub(crate) latency: Option<LatencyReport>,
+    pub(crate) rates: Vec<RateReport>,
     pub(crate) cells: Option<CellsReport>,
 }
 
@@ -52,6 +54,7 @@ impl Report {
             webhooks: Vec::new(),
             live: None,
             latency: None,
+            rates: Vec::new(),
             cells: None,
         }
     }
@@ -95,6 +98,9 @@ impl fmt::Display for Report {
         }
         if let Some(latency) = &self.latency {
             show_latency(f, latency)?;
+        }
+        if !self.rates.is_empty() {
+            show_rates(f, &self.rates)?;
         }
         if let Some(cells) = &self.cells {
             writeln!(f, "\ncells, one core each, sends to 1 recipient")?;
@@ -213,6 +219,29 @@ fn show_latency(f: &mut fmt::Formatter<'_>, latency: &LatencyReport) -> fmt::Res
     for (name, memory) in &latency.memory {
         let [idle, private, most] = [&memory.idle, &memory.private, &memory.most].map(Series::median);
         writeln!(f, "    {name:<40}{idle:.0} MiB idle ({private:.0} private), {most:.0} MiB at most")?;
+    }
+    Ok(())
+}
+
+fn show_rates(f: &mut fmt::Formatter<'_>, rates: &[RateReport]) -> fmt::Result {
+    writeln!(
+        f,
+        "\n{:<18}{:>10}{:>10}{:>16}{:>24}{:>10}{:>10}",
+        "sends/s", "live p50", "p99 ms", "provider p99 ms", "µs own/nats/postgres", "commits", "messages"
+    )?;
+    for rate in rates {
+        let micros = [&rate.service_micros, &rate.nats_micros, &rate.postgres_micros];
+        writeln!(
+            f,
+            "  {:<16}{:>10.1}{:>10.1}{:>16.1}{:>24}{:>10.2}{:>10.2}",
+            rate.per_second,
+            rate.inbox_p50_millis.median(),
+            rate.inbox_p99_millis.median(),
+            rate.provider_p99_millis.median(),
+            micros.map(|micros| format!("{:.0}", micros.median())).join("/"),
+            rate.commits.median(),
+            rate.messages.median(),
+        )?;
     }
     Ok(())
 }
