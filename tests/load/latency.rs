@@ -33,7 +33,7 @@ const FLOOD: usize = 4_000;
 /// Sends at half of the sustained rate. The stand-in keeps this number of emails.
 const MEASURED: usize = 8_000;
 /// Services that take part.
-const ROLES: [Role; 4] = [Role::Gateway, Role::Dispatcher, Role::Inbox, Role::Email];
+const ROLES: [Role; 5] = [Role::Gateway, Role::Dispatcher, Role::Inbox, Role::Email, Role::Webhooks];
 
 /// Results by round.
 #[derive(Debug, Default, Serialize)]
