@@ -100,7 +100,10 @@ fn suppressed<'a>(found: &'a Explanation, channel: &Channel) -> Vec<&'a Suppress
 
 /// Returns the subject of an event: its channel, or what happened to the whole send.
 fn title(event: &StoryEvent) -> String {
-    event.channel.map_or_else(|| text::sentence(event.kind.as_str()).replace('.', ""), |channel| text::channel(channel).to_owned())
+    match event.channel {
+        Some(channel) => text::channel(channel).to_owned(),
+        None => text::sentence(event.kind.as_str()).replace('.', ""),
+    }
 }
 
 /// Describes an event. The plan names channels and reasons as the other pages do.
