@@ -7,7 +7,7 @@ use domain::content::Object as Profile;
 use domain::explain::{
     AttemptFacts, Facts, ItemFacts, PairFacts, ReceiptFacts, Story, SuppressionFacts, WaitFacts, tell,
 };
-use domain::{AppId, Channel, Reason, SendId, Timestamp, plan};
+use domain::{AppId, Channel, Reason, SendId, Status, Timestamp, plan};
 use service_kit::clock;
 use store::directory::user::User;
 use store::sends::list::ListedSend;
@@ -72,6 +72,8 @@ pub struct Explanation {
 pub struct ExplainedSend {
     pub send: ListedSend,
     pub verdict: String,
+    /// Status of each channel.
+    pub statuses: Vec<Status>,
 }
 
 /// Latest sends to a person.
@@ -208,7 +210,9 @@ pub async fn latest(
             cancelled_at: None,
             pairs: pairs.iter().map(pair_facts).collect(),
         };
-        sends.push(ExplainedSend { verdict: tell(&facts).verdict, send });
+        let Story { verdict, channels, .. } = tell(&facts);
+        let statuses = channels.iter().map(|channel| channel.status).collect();
+        sends.push(ExplainedSend { send, verdict, statuses });
     }
     let now = if now {
         let like = now::Like { category: filter.category, template: None, channels: None };

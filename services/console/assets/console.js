@@ -6,6 +6,10 @@
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
   const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
 
+  const clock = new Intl.DateTimeFormat(undefined, {
+    day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23',
+  });
+
   const spoken = (at) => {
     let age = (at - Date.now()) / 1000;
     // A clock that runs behind the server's must not show the past as the future.
@@ -22,7 +26,7 @@
       const at = new Date(time.dateTime);
       if (Number.isNaN(at.getTime())) continue;
       time.title = `${full.format(at)} · ${time.dateTime}`;
-      time.textContent = spoken(at);
+      time.textContent = 'clock' in time.dataset ? clock.format(at) : spoken(at);
     }
   };
 
@@ -196,6 +200,7 @@
     }
   });
 
+  document.querySelector('.tabs [aria-current]')?.scrollIntoView({ inline: 'center', block: 'nearest' });
   showTimes(document);
   addCopies(document);
   document.documentElement.classList.add('scripted');

@@ -67,6 +67,14 @@ pub(crate) fn time(at: impl Plain<Timestamp>) -> Time {
     Time(at.plain())
 }
 
+/// Writes a time with milliseconds, such as `29 Nov 19:42:18.120`, for steps that follow each other closely.
+pub(crate) fn clock(at: impl Plain<Timestamp>) -> String {
+    let at = at.plain();
+    let machine = at.to_string();
+    let fraction = machine.split_once('.').map_or("000", |(_, rest)| rest.trim_end_matches('Z'));
+    format!("{}.{fraction}", Time(at))
+}
+
 /// A number with separators between thousands, and `+` if it stops at a maximum.
 pub(crate) fn number(number: impl Plain<usize>, more: impl Plain<bool>) -> String {
     let digits = number.plain().to_string();
@@ -221,6 +229,7 @@ mod tests {
         assert_eq!(number(10_000, true), "10,000+");
         assert_eq!(number(1_234_567, false), "1,234,567");
         assert_eq!(Time(Timestamp::from_millis(1_764_445_338_000)).to_string(), "29 Nov 19:42:18");
+        assert_eq!(clock(Timestamp::from_millis(1_764_445_338_120)), "29 Nov 19:42:18.120");
         assert_eq!(counted(Count { number: 1, more: false }, "send", "sends"), "1 send");
     }
 

@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
+use domain::explain::{EventKind, StoryEvent};
 use domain::{Channel, SendId};
 use operations::Permission;
 use operations::explain::{self, Explained, Explanation};
@@ -95,6 +96,27 @@ async fn recipient(
 /// Returns the suppressions on a channel.
 fn suppressed<'a>(found: &'a Explanation, channel: &Channel) -> Vec<&'a SuppressedTarget> {
     found.suppressed.iter().filter(|dead| dead.channel == *channel).collect()
+}
+
+/// Returns the subject of an event: its channel, or what happened to the whole send.
+fn title(event: &StoryEvent) -> String {
+    match event.channel {
+        Some(channel) => text::channel(channel).to_owned(),
+        None => text::sentence(event.kind.as_str()).replace('.', ""),
+    }
+}
+
+/// Describes an event. The plan names channels and reasons as the other pages do.
+fn told(event: &StoryEvent) -> String {
+    if event.kind != EventKind::Planned {
+        return event.text.clone();
+    }
+    let decision = |text: &str| {
+        let (name, decision) = text.split_once(' ').unwrap_or((text, ""));
+        let name = name.parse::<Channel>().map_or(name, |channel| text::channel(channel));
+        if decision == "yes" { name.to_owned() } else { format!("no {name} ({})", text::words(decision)) }
+    };
+    event.text.split(", ").map(decision).collect::<Vec<_>>().join(", ")
 }
 
 fn heading(found: &Explanation) -> String {

@@ -54,6 +54,14 @@ struct Shown {
     channels: Vec<ChannelRow>,
 }
 
+impl Shown {
+    /// Returns true if the app has neither a provider nor figures, so that its setup is next.
+    fn is_new(&self) -> bool {
+        let Overview { accepted, parked, providers, states, .. } = &*self.overview;
+        providers.is_empty() && states.is_empty() && accepted.number == 0 && parked.number == 0
+    }
+}
+
 #[derive(Template)]
 #[template(path = "overview.html")]
 struct OverviewPage {

@@ -2,7 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
-use domain::AppId;
+use domain::{AppId, Status};
 use operations::explain::{self, Explained, ExplainedSend, ExplainedSends, Now};
 use operations::people::{self, MaskedPerson, PersonDetails};
 use operations::requests::SendFilter;
@@ -114,6 +114,9 @@ async fn whole(
 
 struct LatestRow {
     explained: ExplainedSend,
+    /// Class in the stylesheet.
+    tone: &'static str,
+    sign: &'static str,
     path: String,
 }
 
@@ -167,6 +170,13 @@ async fn show(console: &Console, visit: Visit, details: PersonDetails) -> Answer
     page(StatusCode::OK, &PersonPage { visit, details, own_path, curl, latest })
 }
 
+/// Returns class and sign of the status that needs attention first.
+fn worst(statuses: &[Status]) -> (&'static str, &'static str) {
+    let order = |tone| ["bad", "warn", "calm", "good", "off"].iter().position(|known| *known == tone);
+    let looks = statuses.iter().map(|status| (text::tone(status), text::sign(status)));
+    looks.min_by_key(|(tone, _)| order(*tone)).unwrap_or(("calm", "•"))
+}
+
 fn latest(visit: &Visit, identifier: &str, found: ExplainedSends) -> Latest {
     let row = |explained: ExplainedSend| {
         let send = &explained.send.send_id;
@@ -174,7 +184,8 @@ fn latest(visit: &Visit, identifier: &str, found: ExplainedSends) -> Latest {
             Some(index) => visit.explain_path(send, index),
             None => visit.explain_path_of(send, Some(identifier)),
         };
-        LatestRow { path, explained }
+        let (tone, sign) = worst(&explained.statuses);
+        LatestRow { explained, tone, sign, path }
     };
     Latest { rows: found.sends.into_iter().map(row).collect(), now: found.now }
 }
@@ -182,6 +193,13 @@ fn latest(visit: &Visit, identifier: &str, found: ExplainedSends) -> Latest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_comes_before_what_arrived() {
+        assert_eq!(worst(&[Status::Skipped, Status::Sent]), ("good", "✓"));
+        assert_eq!(worst(&[Status::Sent, Status::Parked, Status::Retrying]), ("bad", "✕"));
+        assert_eq!(worst(&[]), ("calm", "•"));
+    }
 
     #[test]
     fn a_search_is_for_a_beginning_unless_it_names_an_address() {

@@ -140,6 +140,8 @@ fn shares(outcome: &SendOutcome) -> Vec<Share> {
 
 struct PairRow {
     pair: PairStatus,
+    /// True if the row above is of the same recipient.
+    is_same: bool,
     /// None if the recipient was erased.
     person: Option<PersonLink>,
     /// Path of the page that explains the send for the recipient.
@@ -191,7 +193,9 @@ pub(crate) async fn send(console: &Console, visit: Visit, id: &str, query: &Pair
         visit.path(&format!("/sends/{id}?q={query}&after={after}"))
     });
     let rows = read.map(|(pairs, _)| {
+        let mut above = None;
         let row = |pair: PairStatus| PairRow {
+            is_same: above.replace(pair.position.recipient_index) == Some(pair.position.recipient_index),
             person: pair.recipient.as_deref().map(|identifier| visit.person(identifier)),
             explained: visit.explain_path(&id, pair.position.recipient_index),
             target: pair.target.as_deref().map(masked),

@@ -34,6 +34,8 @@ async fn an_administrator_creates_the_first_app_and_sees_its_secret_once() {
         assert_eq!(answer.status().as_u16(), status, "{name} {access}");
     }
     assert_eq!(console.installation.count("SELECT count(*) FROM app").await, 2);
+    let overview = console.page("/apps/a%2Fb%3Fc%23d", &admin).await;
+    assert!(overview.contains("Set up the app") && !overview.contains("Latest failures"), "{overview}");
     let setup = console.page("/apps/a%2Fb%3Fc%23d/setup", &admin).await;
     assert!(
         setup.contains("Set up a/b?c#d") && setup.contains("tidings app create") && !setup.contains("as_"),

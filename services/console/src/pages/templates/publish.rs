@@ -2,6 +2,7 @@
 
 use actix_web::http::StatusCode;
 use askama::Template;
+use domain::Channel;
 use operations::overview::Count;
 use operations::templates::{self, Compared, TemplateDocument};
 use operations::{Caller, Conflict, OperationError, Permission};
@@ -34,6 +35,7 @@ fn lines(diff: &str) -> Vec<Line> {
             Some('+') => ("added", "+"),
             Some('-') => ("removed", "−"),
             Some('@') => ("gap", "…"),
+            _ if is_head(line) => ("part", ""),
             _ => ("same", ""),
         };
         let text = if tone == "gap" { "" } else { line.get(1..).unwrap_or_default() };
@@ -47,6 +49,13 @@ fn lines(diff: &str) -> Vec<Line> {
         shown.push(Line { tone: "gap", sign: "…", text: format!("and {further}") });
     }
     shown
+}
+
+/// Returns true for a line such as ` [email.subject]`, which names the field that follows.
+fn is_head(line: &str) -> bool {
+    let name = line.strip_prefix(" [").and_then(|line| line.strip_suffix(']'));
+    let channel = name.and_then(|name| name.split_once('.')).map(|(channel, _)| channel.parse::<Channel>());
+    matches!(channel, Some(Ok(_)))
 }
 
 #[derive(Template)]
@@ -173,5 +182,11 @@ mod tests {
         assert_eq!((cut.len(), last.tone, last.sign), (MOST_LINES + 1, "gap", "…"));
         assert_eq!(last.text, "and 995,001 further lines");
         assert!(lines("").is_empty());
+    }
+
+    #[test]
+    fn names_of_fields_stand_out() {
+        let shown = lines("--- a\n+++ b\n [email.subject]\n [1.2]\n-[sms.text]\n");
+        assert_eq!(shown.iter().map(|line| line.tone).collect::<Vec<_>>(), ["part", "same", "removed"]);
     }
 }
