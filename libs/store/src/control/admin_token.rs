@@ -48,7 +48,7 @@ pub struct NewAdminToken<'a> {
     pub lifetime: Duration,
 }
 
-/// The rights of a token.
+/// The present rights of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenGrant {
     pub id: i64,
@@ -147,28 +147,42 @@ impl Control<'_> {
         Ok(true)
     }
 
-    /// Returns the rights of a valid token, and notes the call at most once per `noted_each`.
+    /// Returns the present rights of a valid token, and notes the call at most once per `noted_each`. A token has no role above those of the
+    /// operator who created it, or who created the token that did. Returns None if that operator has none there.
     pub async fn admin_token(self, digest: &[u8], noted_each: Duration) -> Result<Option<TokenGrant>, Error> {
         let row = sqlx::query!(
-            r#"SELECT id, name, app_id, role,
-                    coalesce(seen_at < now() - make_interval(secs => $2), true) AS "is_to_note!"
-             FROM admin_token WHERE digest = $1 AND revoked_at IS NULL AND expires_at > now()"#,
+            r#"WITH RECURSIVE source AS (
+               SELECT id, name, app_id, role, created_by AS author,
+                 coalesce(seen_at < now() - make_interval(secs => $2), true) AS is_to_note
+               FROM admin_token WHERE digest = $1 AND revoked_at IS NULL AND expires_at > now()
+               UNION ALL
+               SELECT s.id, s.name, s.app_id, s.role, t.created_by, s.is_to_note
+               FROM source s JOIN admin_token t ON s.author LIKE 'token:%' AND t.name = substr(s.author, 7)
+             )
+             SELECT id AS "id!", name AS "name!", app_id, role AS "role!", is_to_note AS "is_to_note!",
+               author LIKE 'operator:%' AS "is_by_operator!", ARRAY(
+                 SELECT g.role FROM operator o JOIN operator_grant g ON g.operator_id = o.id
+                 WHERE o.id = CASE WHEN author LIKE 'operator:%' THEN substr(author, 10)::bigint END
+                   AND o.disabled_at IS NULL AND (g.app_id IS NULL OR g.app_id = source.app_id)
+               ) AS "roles!"
+             FROM source WHERE author NOT LIKE 'token:%'"#,
             digest,
             noted_each.as_secs_f64()
         )
         .fetch_optional(&self.0.pool)
         .await?;
         let Some(row) = row else { return Ok(None) };
+        let mut role: Role = row.role.parse()?;
+        if row.is_by_operator {
+            let roles = row.roles.iter().map(|role| role.parse::<Role>()).collect::<Result<Vec<_>, _>>()?;
+            let Some(highest) = roles.into_iter().max() else { return Ok(None) };
+            role = role.min(highest);
+        }
         if row.is_to_note {
             sqlx::query!("UPDATE admin_token SET seen_at = now() WHERE id = $1", row.id)
                 .execute(&self.0.pool)
                 .await?;
         }
-        Ok(Some(TokenGrant {
-            id: row.id,
-            name: row.name,
-            app: row.app_id.map(AppId),
-            role: row.role.parse()?,
-        }))
+        Ok(Some(TokenGrant { id: row.id, name: row.name, app: row.app_id.map(AppId), role }))
     }
 }
