@@ -163,7 +163,7 @@
   const shortcut = (event) => {
     if (prefix) {
       prefix = false;
-      const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
+      const tab = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
       if (tab) tab.click();
       return;
     }
@@ -196,6 +196,7 @@
     }
   });
 
+  document.querySelector('.tabs a[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' });
   showTimes(document);
   addCopies(document);
   document.documentElement.classList.add('scripted');

@@ -129,7 +129,10 @@ async fn a_token_has_no_role_above_those_that_its_creator_has_now() {
     for (change, expected) in [
         ("SELECT", expected.map(Some)),
         // A program may revoke its token after it has created the next one.
-        ("UPDATE admin_token SET revoked_at = now() WHERE name = 'parent'", [Some(Role::Operator), None, Some(Role::Admin)]),
+        (
+            "UPDATE admin_token SET revoked_at = now() WHERE name = 'parent'",
+            [Some(Role::Operator), None, Some(Role::Admin)],
+        ),
         ("UPDATE admin_token SET revoked_at = NULL", expected.map(Some)),
         ("UPDATE operator_grant SET role = 'support'", [Some(Role::Support); 3]),
         ("UPDATE operator_grant SET app_id = (SELECT id FROM app)", [Some(Role::Support), None, None]),

@@ -13,6 +13,7 @@ mod hostile;
 mod operators;
 mod providers;
 mod redrives;
+mod settings;
 mod setup;
 mod sign_in;
 mod templates;
