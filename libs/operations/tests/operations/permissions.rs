@@ -96,6 +96,30 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
         "rotate endpoint secret",
         webhooks::rotate_secret(operations, caller, app, 1, Duration::ZERO)
     );
+    call!(denied, "endpoint secrets", webhooks::secrets(operations, caller, app, 1));
+    call!(denied, "redeliver webhooks", webhooks::redeliver(operations, caller, app, None, None));
+    call!(denied, "remove endpoint", webhooks::remove(operations, caller, app, 1));
+    call!(denied, "preview redrive", parked::preview(operations, caller, &of_app));
+    call!(denied, "redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
+    denied.extend(redrive_denials(world, operations, caller).await);
+    denied.extend(seen_denials(world, operations, caller).await);
+    call!(denied, "set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
+    call!(denied, "rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
+    call!(denied, "create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
+    call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
+    call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
+    call!(denied, "audit", audit::list(operations, caller, app.into(), 1));
+    denied
+}
+
+/// Calls the use cases whose forms name the state that they showed, like [`denials`].
+async fn seen_denials(
+    world: &World,
+    operations: &Operations,
+    caller: &Caller,
+) -> Vec<(&'static str, Permission)> {
+    let (app, mut denied) = (world.shop, Vec::new());
+    let url = "https://shop.example/hook";
     call!(
         denied,
         "rotate seen endpoint secret",
@@ -103,14 +127,6 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     );
     let missing = webhooks::SeenEndpoint::Missing;
     call!(denied, "set seen endpoint", webhooks::set_seen(operations, caller, app, url, &[], missing));
-    call!(denied, "endpoint secrets", webhooks::secrets(operations, caller, app, 1));
-    call!(denied, "redeliver webhooks", webhooks::redeliver(operations, caller, app, None, None));
-    call!(denied, "remove endpoint", webhooks::remove(operations, caller, app, 1));
-    call!(denied, "preview redrive", parked::preview(operations, caller, &of_app));
-    call!(denied, "redrive", parked::redrive(operations, caller, &of_app, || NOW, |_| ()));
-    denied.extend(redrive_denials(world, operations, caller).await);
-    call!(denied, "set app", settings::set(operations, caller, app, &[AppSetting::MaxUsers(None)]));
-    call!(denied, "rotate secret", keys::rotate_secret(operations, caller, app, Duration::ZERO));
     let shop = world.store.control().app(app).await.unwrap().unwrap();
     call!(denied, "set seen app", settings::set_seen(operations, caller, &shop, &[], "none"));
     call!(
@@ -118,10 +134,6 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
         "rotate seen secret",
         keys::rotate_seen_secret(operations, caller, &shop, Duration::ZERO, "none")
     );
-    call!(denied, "create key", keys::create_signing_key(operations, caller, app, SigningAlgorithm::Hs256));
-    call!(denied, "revoke key", keys::revoke_signing_key(operations, caller, app, "key_1"));
-    call!(denied, "rotate link key", keys::rotate_link_key(operations, caller, app, Duration::ZERO));
-    call!(denied, "audit", audit::list(operations, caller, app.into(), 1));
     denied
 }
 
