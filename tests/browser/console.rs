@@ -19,7 +19,7 @@ const BETWEEN: [u32; 3] = [641, 820, 961];
 const VIEWS: [(u32, &str); 4] = [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")];
 
 /// Pages about operators and the audit log.
-const OF_OPERATORS: [(&str, &str); 9] = [
+const OF_OPERATORS: [(&str, &str); 10] = [
     ("reveal", "/apps/demo/people/ada/reveal?place=0"),
     ("audit-of-app", "/apps/demo/audit"),
     ("audit", "/audit?q=actor:grace@example.com"),
@@ -29,6 +29,32 @@ const OF_OPERATORS: [(&str, &str); 9] = [
     ("grant", "/operators/grace%40example.com/grant"),
     ("revoke", "/operators/grace%40example.com/revoke?scope=all"),
     ("account", "/account"),
+    ("unlink", "/operators/grace%40example.com/unlink"),
+];
+
+/// Pages about tokens and of the second line of tabs, without those about providers.
+const OF_SETTINGS: [(&str, &str); 21] = [
+    ("tokens", "/tokens"),
+    ("token-new", "/tokens/new"),
+    ("token-revoke", "/tokens/1007/revoke"),
+    ("settings", "/apps/demo/settings"),
+    ("credentials", "/apps/demo/credentials"),
+    ("rotate-secret", "/apps/demo/credentials/secret"),
+    ("rotate-link-key", "/apps/demo/credentials/link-key"),
+    ("new-signing-key", "/apps/demo/credentials/signing-key"),
+    ("webhooks", "/apps/demo/webhooks"),
+    ("webhook-new", "/apps/demo/webhooks/new"),
+    ("webhook", "/apps/demo/webhook/1008"),
+    ("webhook-edit", "/apps/demo/webhook/1007/edit"),
+    ("webhook-secret", "/apps/demo/webhook/1007/secret"),
+    ("webhook-remove", "/apps/demo/webhook/1007/remove"),
+    ("categories", "/apps/demo/categories"),
+    ("category-new", "/apps/demo/categories/new"),
+    ("category", "/apps/demo/category/1007"),
+    ("category-delete", "/apps/demo/category/1007/delete"),
+    ("topics", "/apps/demo/topics"),
+    ("topic", "/apps/demo/topic/1007"),
+    ("topic-delete", "/apps/demo/topic/1007/delete"),
 ];
 
 /// Pages about providers and the setup of an app.
@@ -127,6 +153,17 @@ fn pages(send: &str) -> Vec<(&'static str, String)> {
 
 #[tokio::test]
 async fn every_page_of_the_console_is_accessible_and_keeps_its_policy() {
+    open_in_every_view(pages).await;
+}
+
+#[tokio::test]
+async fn every_page_of_the_settings_is_accessible_and_keeps_its_policy() {
+    open_in_every_view(|_| OF_SETTINGS.iter().map(|(name, path)| (*name, (*path).to_owned())).collect())
+        .await;
+}
+
+/// Opens the pages for a send in each view.
+async fn open_in_every_view(pages: impl Fn(&str) -> Vec<(&'static str, String)>) {
     let (running, _files) = demo().await;
     let send = fill(&running).await;
     let mut browser = Browser::start(&running).await;
@@ -223,7 +260,11 @@ async fn the_console_works_without_scripts() {
         ("Waiting", "Waiting"),
         ("Parked", "Parked"),
         ("Templates", "Templates"),
+        ("Settings", "Settings of demo"),
         ("Providers", "Providers"),
+        ("Webhooks", "Webhooks"),
+        ("Categories", "Categories"),
+        ("Topics", "Topics"),
         ("Refused", "Refused calls"),
     ] {
         let click = format!(
@@ -231,7 +272,7 @@ async fn the_console_works_without_scripts() {
         );
         browser.evaluate(&window, &click).await;
         let shown = format!(
-            "document.querySelector('h1')?.textContent === '{heading}' && document.querySelector('tbody tr') !== null"
+            "document.querySelector('h1')?.textContent === '{heading}' && document.querySelector('tbody tr, form .settings') !== null"
         );
         browser.until_true(&window, heading, &shown).await;
     }

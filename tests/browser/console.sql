@@ -155,3 +155,34 @@ FROM shop CROSS JOIN (VALUES
   (true, interval '4 minutes', 'operator:grace', 'operator', 'redrive.start', '3', NULL, '{"cause": "535", "selected": 412}', '198.51.100.24')
 ) AS v (in_app, age, actor, kind, action, subject, before, after, ip)
 JOIN operator o ON o.email = 'grace@example.com' JOIN operator j ON j.email = 'joan@example.com' ORDER BY v.age DESC;
+
+INSERT INTO operator_identity (issuer, subject, operator_id)
+SELECT 'https://login.example.com', 'grace', id FROM operator WHERE email = 'grace@example.com' ON CONFLICT DO NOTHING;
+INSERT INTO category (app_id, id, identifier, name, critical, position) OVERRIDING SYSTEM VALUE
+SELECT app, 1007, 'alarms', 'Alarms', true, 9 FROM shop;
+INSERT INTO topic (app_id, id, identifier, name, open, updated_at) OVERRIDING SYSTEM VALUE
+SELECT app, 1007 + v.n, v.identifier, v.name, v.open, now() - v.n * interval '5 days' FROM shop CROSS JOIN (VALUES
+  (0, 'news', 'News of the shop', true), (1, 'beta', 'Beta testers', false), (2, 'team', 'Staff', false)) AS v (n, identifier, name, open);
+INSERT INTO topic_subscription (app_id, topic_id, user_number, subscribed_at)
+SELECT app, 1007 + t, number, now() FROM shop JOIN app_user ON app_id = app CROSS JOIN generate_series(0, 2) AS t WHERE number % (t + 2) = 0;
+-- The events of the enabled endpoints are rare, so that nothing is called while pages are opened.
+INSERT INTO webhook_endpoint (app_id, id, url, events, since, failing_since, disabled_at, disabled_reason) OVERRIDING SYSTEM VALUE
+SELECT app, v.id, v.url, v.events, now() - interval '40 days', now() - v.failing, now() - v.disabled, v.reason FROM shop CROSS JOIN (VALUES
+  (1007, 'https://shop.example.com/tidings', ARRAY['delivery.suppressed'], NULL::interval, NULL::interval, NULL),
+  (1008, 'https://warehouse.example.com/hooks/deliveries', ARRAY['delivery.suppressed', 'notification.read'], interval '3 hours', NULL, NULL),
+  (1009, 'https://old.example.com/hook', ARRAY['delivery.failed'], NULL, interval '12 days', 'the endpoint answered 410 Gone')
+) AS v (id, url, events, failing, disabled, reason);
+INSERT INTO webhook_secret (app_id, endpoint_id, sealed) SELECT app, id, '' FROM shop CROSS JOIN generate_series(1007, 1009) AS id;
+INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, status, attempts, last_answer, next_at, created_at, settled_at)
+SELECT app, 1008, ('0197b5a2-0000-7000-8000-00000000' || lpad(n::text, 4, '0'))::uuid, gen_random_uuid(), 'notification.read', '',
+  CASE WHEN n < 5 THEN 'failed' ELSE 'pending' END, CASE WHEN n < 5 THEN 13 ELSE 2 END, CASE WHEN n % 2 = 0 THEN '503' ELSE 'timed out' END,
+  now() + interval '1 hour', now() - interval '30 hours', CASE WHEN n < 5 THEN now() - n * interval '40 minutes' END
+FROM shop CROSS JOIN generate_series(1, 16) AS n;
+INSERT INTO admin_token (id, digest, name, app_id, role, created_by, created_at, expires_at, revoked_at, seen_at) OVERRIDING SYSTEM VALUE
+SELECT v.id, sha256(v.name::bytea), v.name, CASE WHEN v.in_app THEN app END, v.role, replace(v.by, 'ID', o.id::text), now() - v.age, now() - v.age + interval '90 days',
+  now() - v.revoked, now() - v.seen FROM shop CROSS JOIN (VALUES
+  (1007, 'ci', true, 'editor', 'operator:ID', interval '20 days', NULL::interval, interval '3 minutes'),
+  (1008, 'terraform', false, 'admin', 'cli:ken', interval '60 days', NULL, interval '5 hours'),
+  (1009, 'assistant', true, 'support', 'operator:ID', interval '2 days', NULL, NULL),
+  (1010, 'old-pipeline', false, 'operator', 'cli:ken', interval '80 days', interval '9 days', interval '10 days')
+) AS v (id, name, in_app, role, by, age, revoked, seen) JOIN operator o ON o.email = 'grace@example.com';

@@ -11,6 +11,7 @@ mod chromium;
 mod clients;
 mod console;
 mod console_keyboard;
+mod console_settings;
 mod console_templates;
 #[path = "../e2e/descendants.rs"]
 #[allow(dead_code, reason = "the e2e suite uses all of it")]

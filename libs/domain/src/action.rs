@@ -39,5 +39,10 @@ text_enum! {
         OperatorRevoke = "operator.revoke",
         OperatorPassword = "operator.password",
         OperatorIdentity = "operator.identity",
+        OperatorUnlink = "operator.unlink",
+        CategorySet = "category.set",
+        CategoryDelete = "category.delete",
+        TopicSet = "topic.set",
+        TopicDelete = "topic.delete",
     }
 }

@@ -44,6 +44,15 @@ const fn quota(default: Option<u32>) -> Number {
     Number { most: 1_000_000_000, unit: Unit::Count, default }
 }
 
+/// A setting in forms and texts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    pub name: &'static str,
+    /// Values in the syntax of the command line, such as `on|off`.
+    pub syntax: String,
+    pub text: String,
+}
+
 /// Declares the settings: doc comment, variant, column of the table `app` with its type, name, kind and description, in which `{default}`
 /// stands for the default.
 macro_rules! app_settings {
@@ -58,6 +67,15 @@ macro_rules! app_settings {
 
         impl AppSetting {
             pub const NAMES: &'static [&'static str] = &[$($name),*];
+
+            /// Returns all settings with their syntax and description.
+            #[must_use]
+            pub fn described() -> Vec<Described> {
+                let row = |(name, syntax, text): (&'static str, String, String)| {
+                    Described { name, syntax, text: text.replace('\n', " ") }
+                };
+                rows().into_iter().map(row).collect()
+            }
 
             #[must_use]
             pub const fn name(&self) -> &'static str {

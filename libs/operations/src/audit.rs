@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use domain::{AppId, Timestamp};
+use domain::{Action, Actor, ActorKind, AppId, Timestamp};
 use store::database::audit::{AuditFilter, AuditRow, AuditScope};
 
 use crate::waiting::database;
@@ -27,6 +27,13 @@ pub struct AuditPage {
     pub rows: Vec<NamedRow>,
     /// Row after which the search continues; None at the end.
     pub next: Option<i64>,
+}
+
+/// Checks that a caller may take an action, and returns the author of its row. Backends take the action with each deployment, so they get no
+/// row.
+pub(crate) fn author(caller: &Caller, action: Action, app: AppId) -> Result<Option<&Actor>, OperationError> {
+    caller.may(Permission::of(action), app)?;
+    Ok(caller.actor().filter(|actor| actor.kind() != ActorKind::App))
 }
 
 /// Lists at most `limit` rows, latest first. Rows of all apps and rows that belong to no app need the permission in the installation.

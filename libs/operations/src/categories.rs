@@ -1,8 +1,9 @@
 //! Categories.
 
-use domain::{AppId, CategoryId};
-use store::directory::category::{Category, CategoryValues, NewCategory};
+use domain::{Action, AppId, CategoryId, Timestamp};
+use store::directory::category::{Category, CategoryValues, NewCategory, SeenChange};
 
+use crate::audit::author;
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
@@ -19,8 +20,9 @@ pub async fn create(
     app: AppId,
     category: NewCategory<'_>,
 ) -> Result<Category, OperationError> {
-    caller.may(Permission::EditCategories, app)?;
-    let created = database(operations.store.directory().create_category(app, category)).await?;
+    let actor = author(caller, Action::CategorySet, app)?;
+    let creating = operations.store.directory().create_category(app, category, actor);
+    let created = database(creating).await?;
     created.ok_or(OperationError::Conflict(Conflict::CategoryExists))
 }
 
@@ -32,8 +34,47 @@ pub async fn put(
     identifier: &str,
     values: CategoryValues<'_>,
 ) -> Result<Category, OperationError> {
-    caller.may(Permission::EditCategories, app)?;
-    database(operations.store.directory().put_category(app, identifier, values)).await
+    let actor = author(caller, Action::CategorySet, app)?;
+    database(operations.store.directory().put_category(app, identifier, values, actor)).await
+}
+
+/// Finds a category by its id.
+///
+/// # Errors
+/// Returns [`Object::Category`] if the category does not exist.
+pub async fn find(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    category: CategoryId,
+) -> Result<Category, OperationError> {
+    caller.may(Permission::Browse, app)?;
+    let found = database(operations.store.directory().find_category(app, category)).await?;
+    found.ok_or(OperationError::NotFound(Object::Category))
+}
+
+/// Changes the given values of a category that the caller saw as it was at a time.
+///
+/// # Errors
+/// Returns [`Object::Category`] if the category does not exist, and [`Conflict::Changed`] if it was changed since then.
+pub async fn change(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    seen: (CategoryId, Timestamp),
+    values: CategoryValues<'_>,
+) -> Result<Category, OperationError> {
+    let actor = author(caller, Action::CategorySet, app)?;
+    let changing = operations.store.directory().change_category(app, seen, values, actor);
+    seen_change(database(changing).await?, Object::Category)
+}
+
+pub(crate) fn seen_change<T>(change: SeenChange<T>, object: Object) -> Result<T, OperationError> {
+    match change {
+        SeenChange::Changed(changed) => Ok(changed),
+        SeenChange::Unknown => Err(OperationError::NotFound(object)),
+        SeenChange::Overtaken => Err(OperationError::Conflict(Conflict::Changed)),
+    }
 }
 
 /// Deletes a category and the users' preferences for it.
@@ -46,8 +87,8 @@ pub async fn delete(
     app: AppId,
     category: CategoryId,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::EditCategories, app)?;
-    let is_deleted = database(operations.store.directory().delete_category(app, category)).await?;
+    let actor = author(caller, Action::CategoryDelete, app)?;
+    let is_deleted = database(operations.store.directory().delete_category(app, category, actor)).await?;
     if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Category)) }
 }
 

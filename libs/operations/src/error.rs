@@ -98,6 +98,8 @@ pub enum Object {
     Operator,
     /// A valid token of the admin API.
     Token,
+    /// An identity of an operator at an OpenID provider.
+    Identity,
     /// A role that an operator was given by hand.
     OperatorRole,
     /// A session of the operator who asks.
@@ -132,6 +134,7 @@ impl fmt::Display for Object {
             Object::Link => "link",
             Object::Operator => "operator",
             Object::Token => "token",
+            Object::Identity => "identity of the operator",
             Object::OperatorRole => "role of the operator",
             Object::Session => "session",
             Object::Target => "target",

@@ -387,6 +387,20 @@ pub async fn disable(
     changed.map_err(unchanged)
 }
 
+/// Unlinks an operator from the identities at OpenID providers. Their roles by claim, sessions and codes end. The next identity with the
+/// operator's email is linked instead.
+///
+/// # Errors
+/// Returns [`Object::Operator`] if there is no such operator, and [`Object::Identity`] if it has no identity.
+pub async fn unlink(operations: &Operations, caller: &Caller, email: &str) -> Result<(), OperationError> {
+    let actor = caller.authorize(Action::OperatorUnlink, None)?;
+    match operations.store.control().unlink_operator(&normal(email), actor).await? {
+        Some(true) => Ok(()),
+        Some(false) => Err(OperationError::NotFound(Object::Identity)),
+        None => Err(OperationError::NotFound(Object::Operator)),
+    }
+}
+
 fn unchanged(reason: Unchanged) -> OperationError {
     match reason {
         Unchanged::UnknownOperator => OperationError::NotFound(Object::Operator),

@@ -135,7 +135,10 @@ impl Permission {
             | Action::OperatorGrant
             | Action::OperatorRevoke
             | Action::OperatorPassword
-            | Action::OperatorIdentity => Permission::ManageOperators,
+            | Action::OperatorIdentity
+            | Action::OperatorUnlink => Permission::ManageOperators,
+            Action::CategorySet | Action::CategoryDelete => Permission::EditCategories,
+            Action::TopicSet | Action::TopicDelete => Permission::ChangeTopics,
             Action::TokenCreate | Action::TokenRevoke => Permission::ManageTokens,
         }
     }

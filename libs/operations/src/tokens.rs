@@ -109,7 +109,8 @@ pub async fn revoke(operations: &Operations, caller: &Caller, name: &str) -> Res
     if is_revoked { Ok(()) } else { Err(missing) }
 }
 
-/// Returns the caller of a token, or None if it is unknown, expired or revoked.
+/// Returns the caller of a token, or None if it is unknown, expired or revoked. Its role is at most that of its creator now; without a role of
+/// the creator, the token counts as revoked.
 pub async fn caller(operations: &Operations, token: &str) -> Result<Option<TokenCaller>, OperationError> {
     // The database looks the digest up by its index. The time that this takes reveals nothing about a token of 256 random bits.
     let is_whole = token.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == ENCODED_LENGTH);

@@ -4,15 +4,21 @@ use std::borrow::Cow;
 
 use domain::profile::Author;
 use domain::topic::TopicChannels;
-use domain::{AppId, TopicId, UserNumber};
+use domain::{Action, AppId, Timestamp, TopicId, UserNumber};
 use service_kit::clock;
 use store::directory::topic::Topic;
 use store::directory::topic::subscription::{
     NewSubscriber, OwnSubscription, SubscribeResult, SubscribedTopic, Subscriber, SubscriptionChange,
 };
 
+use crate::audit::author;
+use crate::categories::seen_change;
+use crate::overview::Count;
 use crate::waiting::database;
 use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
+
+/// Largest number of subscribers that is counted.
+const MOST_COUNTED: i64 = 10_000;
 
 /// Returns the identifier of the topic that `text` names. Digits are the identifier of a topic or, if there is none, the id of one.
 /// Use cases that create a missing topic do not call this function: digits are then always an identifier.
@@ -39,8 +45,9 @@ pub async fn create(
     name: &str,
     open: bool,
 ) -> Result<Topic, OperationError> {
-    caller.may(Permission::ChangeTopics, app)?;
-    let created = database(operations.store.directory().create_topic(app, identifier, name, open)).await?;
+    let actor = author(caller, Action::TopicSet, app)?;
+    let creating = operations.store.directory().create_topic(app, identifier, (name, open), actor);
+    let created = database(creating).await?;
     created.ok_or(OperationError::Conflict(Conflict::TopicExists))
 }
 
@@ -71,9 +78,58 @@ pub async fn put(
     name: Option<&str>,
     open: Option<bool>,
 ) -> Result<Topic, OperationError> {
-    caller.may(Permission::ChangeTopics, app)?;
-    let (topic, _) = database(operations.store.directory().put_topic(app, identifier, name, open)).await?;
+    let actor = author(caller, Action::TopicSet, app)?;
+    let putting = operations.store.directory().put_topic(app, identifier, (name, open), actor);
+    let (topic, _) = database(putting).await?;
     Ok(topic)
+}
+
+/// Finds a topic by its id.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist.
+pub async fn find_numbered(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topic: TopicId,
+) -> Result<Topic, OperationError> {
+    caller.may(Permission::View, app)?;
+    let found = database(operations.store.directory().topic(app, topic)).await?;
+    found.ok_or(OperationError::NotFound(Object::Topic))
+}
+
+/// Changes the given values of a topic that the caller saw as it was at a time.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist, and [`Conflict::Changed`] if it was changed since then.
+pub async fn change_seen(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    seen: (TopicId, Timestamp),
+    name: Option<&str>,
+    open: Option<bool>,
+) -> Result<Topic, OperationError> {
+    let actor = author(caller, Action::TopicSet, app)?;
+    let changing = operations.store.directory().change_seen_topic(app, seen, (name, open), actor);
+    seen_change(database(changing).await?, Object::Topic)
+}
+
+/// Counts the subscribers of topics, in the order of the topics; at most 10,000 of each.
+pub async fn count_subscribers(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    topics: &[TopicId],
+) -> Result<Vec<Count>, OperationError> {
+    caller.may(Permission::View, app)?;
+    let counting = operations.store.directory().count_subscribers(app, topics, MOST_COUNTED + 1);
+    let count = |number: i64| Count {
+        number: usize::try_from(number.min(MOST_COUNTED)).unwrap_or(0),
+        more: number > MOST_COUNTED,
+    };
+    Ok(database(counting).await?.into_iter().map(count).collect())
 }
 
 /// Finds a topic.
@@ -121,9 +177,9 @@ pub async fn delete(
     app: AppId,
     identifier: &str,
 ) -> Result<(), OperationError> {
-    caller.may(Permission::ChangeTopics, app)?;
+    let actor = author(caller, Action::TopicDelete, app)?;
     let identifier = named(operations, app, identifier).await?;
-    let is_deleted = database(operations.store.directory().delete_topic(app, &identifier)).await?;
+    let is_deleted = database(operations.store.directory().delete_topic(app, &identifier, actor)).await?;
     if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Topic)) }
 }
 

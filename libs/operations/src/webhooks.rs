@@ -7,6 +7,7 @@ use credentials::webhook::Secret;
 use domain::webhook::{WebhookEvent, parse_url};
 use domain::{Action, AppId, Problem};
 use secrecy::{ExposeSecret, SecretString};
+pub use store::webhooks::EndpointState;
 use store::webhooks::{Endpoint, FailedMessage};
 use uuid::Uuid;
 
@@ -22,6 +23,15 @@ pub struct SetEndpoint {
     pub secret: Option<SecretString>,
 }
 
+/// State of an endpoint that a change expects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenEndpoint {
+    Any,
+    /// The app has no endpoint with this URL.
+    Missing,
+    State(EndpointState),
+}
+
 /// Creates an endpoint with a secret, or changes the events of an existing one and enables it. Without `events`, the endpoint
 /// receives all of them.
 ///
@@ -34,6 +44,21 @@ pub async fn set(
     url: &str,
     events: &[WebhookEvent],
 ) -> Result<SetEndpoint, OperationError> {
+    set_seen(operations, caller, app, url, events, SeenEndpoint::Any).await
+}
+
+/// Like [`set`], if the endpoint has the expected state.
+///
+/// # Errors
+/// Returns the errors of [`set`], and [`Conflict::NameTaken`] or [`Conflict::Changed`] if the endpoint has another state.
+pub async fn set_seen(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    url: &str,
+    events: &[WebhookEvent],
+    seen: SeenEndpoint,
+) -> Result<SetEndpoint, OperationError> {
     let actor = caller.authorize(Action::WebhookSet, app)?;
     let url = parse_url(url, operations.allow_private);
     let url = url.map_err(|error| {
@@ -45,6 +70,13 @@ pub async fn set(
     events.dedup();
     let draft = operations.store.webhooks().put_endpoint(app, url.as_str(), &events).await?;
     let draft = draft.ok_or(OperationError::Conflict(Conflict::TooManyEndpoints))?;
+    match (seen, draft.former()) {
+        (SeenEndpoint::Missing, Some(_)) => return Err(OperationError::Conflict(Conflict::NameTaken)),
+        (SeenEndpoint::State(seen), former) if former != Some(&seen) => {
+            return Err(OperationError::Conflict(Conflict::Changed));
+        }
+        _ => {}
+    }
     let id = draft.id();
     let secret = if draft.is_new() { Some(Secret::generate()?.text()) } else { None };
     let sealed = match &secret {
@@ -66,12 +98,38 @@ pub async fn rotate_secret(
     endpoint: i64,
     grace: Duration,
 ) -> Result<SecretString, OperationError> {
+    let rotated = rotate_if(operations, caller, app, endpoint, (grace, None)).await?;
+    rotated.ok_or(OperationError::NotFound(Object::Endpoint))
+}
+
+/// Like [`rotate_secret`], if the newest secret of the endpoint is the one that the caller saw.
+///
+/// # Errors
+/// Returns [`Conflict::Changed`] if the endpoint has another secret, or was removed.
+pub async fn rotate_seen_secret(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    (endpoint, seen): (i64, i64),
+    grace: Duration,
+) -> Result<SecretString, OperationError> {
+    let rotated = rotate_if(operations, caller, app, endpoint, (grace, Some(seen))).await?;
+    rotated.ok_or(OperationError::Conflict(Conflict::Changed))
+}
+
+async fn rotate_if(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    endpoint: i64,
+    change: (Duration, Option<i64>),
+) -> Result<Option<SecretString>, OperationError> {
     let actor = caller.authorize(Action::WebhookSecretRotate, app)?;
     let secret = Secret::generate()?.text();
     let sealed = seal(operations, app, endpoint, &secret).await?;
     let webhooks = operations.store.webhooks();
-    let is_known = webhooks.rotate_webhook_secret(app, endpoint, &sealed, grace, actor).await?;
-    if is_known { Ok(secret) } else { Err(OperationError::NotFound(Object::Endpoint)) }
+    let is_rotated = webhooks.rotate_webhook_secret(app, endpoint, &sealed, change, actor).await?;
+    Ok(is_rotated.then_some(secret))
 }
 
 async fn seal(

@@ -36,6 +36,8 @@ pub struct Endpoint {
     pub disabled: Option<(Timestamp, String)>,
     /// Number of valid secrets. Each of them signs every call.
     pub secrets: u32,
+    /// Number of the newest secret.
+    pub newest_secret: i64,
     /// Messages that wait to be sent; at most 100,000 are counted.
     pub pending: u64,
     /// Messages that were given up; at most 100,000 are counted.
@@ -49,7 +51,15 @@ pub struct EndpointDraft {
     app: AppId,
     id: i64,
     url: String,
-    is_new: bool,
+    /// None for a new endpoint.
+    former: Option<EndpointState>,
+}
+
+/// Values of an endpoint that [`Webhooks::put_endpoint`] replaces.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EndpointState {
+    pub events: Vec<WebhookEvent>,
+    pub enabled: bool,
 }
 
 impl Webhooks<'_> {
@@ -73,18 +83,29 @@ impl Webhooks<'_> {
         if others >= MAX_ENDPOINTS {
             return Ok(None);
         }
-        let row = sqlx::query!(
+        let former = sqlx::query!(
+            r#"SELECT events, disabled_at IS NULL AS "enabled!" FROM webhook_endpoint WHERE app_id = $1 AND url = $2 FOR UPDATE"#,
+            app.0,
+            url
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
+        let former = match former {
+            Some(row) => Some(EndpointState { events: read_events(&row.events)?, enabled: row.enabled }),
+            None => None,
+        };
+        let id = sqlx::query_scalar!(
             r#"INSERT INTO webhook_endpoint (app_id, url, events) VALUES ($1, $2, $3)
              ON CONFLICT (app_id, url) DO UPDATE SET events = excluded.events, failures = 0, failing_since = NULL,
                  paused_until = NULL, disabled_at = NULL, disabled_reason = NULL
-             RETURNING id, xmax = 0 AS "is_new!""#,
+             RETURNING id"#,
             app.0,
             url,
             &events.iter().map(|event| event.as_str()).collect::<Vec<_>>() as &[&str]
         )
         .fetch_one(&mut *transaction)
         .await?;
-        Ok(Some(EndpointDraft { transaction, app, id: row.id, url: url.to_owned(), is_new: row.is_new }))
+        Ok(Some(EndpointDraft { transaction, app, id, url: url.to_owned(), former }))
     }
 
     /// Oldest first.
@@ -102,6 +123,8 @@ impl Webhooks<'_> {
                  SELECT count(*) FROM webhook_secret s
                  WHERE (s.app_id, s.endpoint_id) = (e.app_id, e.id) AND (s.expires_at IS NULL OR s.expires_at > now())
                ) AS "secrets!", (
+                 SELECT coalesce(max(s.id), 0) FROM webhook_secret s WHERE (s.app_id, s.endpoint_id) = (e.app_id, e.id)
+               ) AS "newest_secret!", (
                  SELECT count(*) FROM (
                    SELECT FROM webhook_message w
                    WHERE w.app_id = e.app_id AND w.endpoint_id = e.id AND w.settled_at IS NULL LIMIT $2
@@ -128,6 +151,7 @@ impl Webhooks<'_> {
                     failing_since: row.failing_since.map(Timestamp::from),
                     disabled: row.disabled_at.map(|at| (at.into(), row.disabled_reason.unwrap_or_default())),
                     secrets: u32::try_from(row.secrets).unwrap_or(u32::MAX),
+                    newest_secret: row.newest_secret,
                     pending: row.pending.unsigned_abs(),
                     failed: row.failed.unsigned_abs(),
                 })
@@ -164,13 +188,13 @@ impl Webhooks<'_> {
     }
 
     /// Adds a secret, encrypted with the master key in the context `webhook-secret:{app}:{endpoint}`. The newest previous secret stays
-    /// valid for `grace`; older secrets are removed now. Returns false if the endpoint is unknown.
+    /// valid for `grace`; older secrets are removed now. Returns false if the endpoint is unknown, or if its newest secret is not `seen`.
     pub async fn rotate_webhook_secret(
         self,
         app: AppId,
         endpoint: i64,
         sealed: &[u8],
-        grace: Duration,
+        (grace, seen): (Duration, Option<i64>),
         actor: &Actor,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
@@ -182,6 +206,16 @@ impl Webhooks<'_> {
         .fetch_optional(&mut *transaction)
         .await?;
         let Some(url) = url else { return Ok(false) };
+        let newest = sqlx::query_scalar!(
+            "SELECT max(id) FROM webhook_secret WHERE app_id = $1 AND endpoint_id = $2",
+            app.0,
+            endpoint
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        if seen.is_some() && newest != seen {
+            return Ok(false);
+        }
         sqlx::query!(
             "WITH newest AS (
                SELECT max(id) AS id FROM webhook_secret WHERE app_id = $1 AND endpoint_id = $2
@@ -227,7 +261,13 @@ impl EndpointDraft {
     /// Returns true if the app had no endpoint with this URL before.
     #[must_use]
     pub fn is_new(&self) -> bool {
-        self.is_new
+        self.former.is_none()
+    }
+
+    /// Returns the values that the draft replaces; None for a new endpoint.
+    #[must_use]
+    pub fn former(&self) -> Option<&EndpointState> {
+        self.former.as_ref()
     }
 
     /// Also adds a secret, which a new endpoint needs.

@@ -167,7 +167,7 @@
   const shortcut = (event) => {
     if (prefix) {
       prefix = false;
-      const tab = document.querySelector(`.tabs [data-go="${CSS.escape(event.key)}"]`);
+      const tab = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
       if (tab) tab.click();
       return;
     }

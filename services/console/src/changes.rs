@@ -11,8 +11,8 @@ use crate::console::Console;
 use crate::pages::shell::Visit;
 use crate::pages::templates::{editor, publish};
 use crate::pages::{
-    account, cancel, erase, lift, operator, operators, provider_change, provider_form, providers, redrive,
-    release, reveal, setup,
+    account, cancel, categories, credentials, erase, lift, operator, operators, provider_change,
+    provider_form, providers, redrive, release, reveal, settings, setup, tokens, topics, webhooks,
 };
 use crate::query::Pairs;
 
@@ -48,6 +48,11 @@ pub(crate) async fn change(
         ["provider", id, "switch"] => provider_change::switch(change, id).await,
         ["provider", id, "move"] => providers::reorder(change, id).await,
         ["provider", id, "remove"] => provider_change::remove(change, id).await,
+        ["settings"] => settings::change(change).await,
+        ["credentials", below @ ..] => credentials::change(change, below).await,
+        ["webhooks" | "webhook" | "categories" | "category" | "topics" | "topic", ..] => {
+            Box::pin(change_part(change, below)).await
+        }
         ["parked", "redrive"] => redrive::start(change).await,
         ["parked", "runs", id] => redrive::change_run(change, id).await,
         ["templates", id, "edit"] => editor::render(change, id).await,
@@ -60,7 +65,24 @@ pub(crate) async fn change(
     }
 }
 
-/// Parses a form about operators or the own account, and calls the use case of its path.
+/// Calls the use case of a form about webhooks, categories or topics.
+async fn change_part(change: Change<'_>, below: &[&str]) -> Answer {
+    match below {
+        ["webhooks", "new"] => webhooks::create(change).await,
+        ["webhook", id, "edit"] => webhooks::update(change, id).await,
+        ["webhook", id, "redeliver"] => webhooks::redeliver(change, id).await,
+        ["webhook", id, step] => webhooks::change(change, (id, step)).await,
+        ["categories", "new"] => categories::create(change).await,
+        ["category", id] => categories::update(change, id).await,
+        ["category", id, "delete"] => categories::delete(change, id).await,
+        ["topics", "new"] => topics::create(change).await,
+        ["topic", id] => topics::update(change, id).await,
+        ["topic", id, "delete"] => topics::delete(change, id).await,
+        _ => Err(Refusal::NotFound("There is no form at this address.")),
+    }
+}
+
+/// Parses a form about operators, tokens or the own account, and calls the use case of its path.
 pub(crate) async fn change_installation(
     console: &Console,
     request: &HttpRequest,
@@ -73,6 +95,8 @@ pub(crate) async fn change_installation(
     match path {
         ["operators", "new"] => operators::create(change).await,
         ["operators", email, step] => operator::change(change, email, step).await,
+        ["tokens", "new"] => tokens::create(change).await,
+        ["tokens", number, "revoke"] => tokens::revoke(change, number).await,
         ["account", "password"] => account::change_password(change).await,
         ["account", "sessions"] => account::end_sessions(change).await,
         _ => Err(Refusal::NotFound("There is no form at this address.")),

@@ -27,9 +27,10 @@ use crate::files::Files;
 use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
-    account, audit, cancel, erase, explain, find, installation, lift, operator, operators, overview, parked,
-    people, provider_change, provider_form, provider_sign_in, providers, redrive, refused, release, reveal,
-    sends, setup, sign_in, templates, waiting,
+    account, audit, cancel, categories, credentials, erase, explain, find, installation, lift, operator,
+    operators, overview, parked, people, provider_change, provider_form, provider_sign_in, providers,
+    redrive, refused, release, reveal, sends, settings, setup, sign_in, templates, tokens, topics, waiting,
+    webhooks,
 };
 use crate::query::Pairs;
 use crate::route::{encoded, segments};
@@ -192,13 +193,16 @@ impl Console {
                 self.files.answer(name, request).ok_or(MISSING)
             }
             ("GET", []) => self.home(request).await,
-            ("GET", ["apps"] | ["setup" | "installation" | "operators" | "account" | "audit", ..]) => {
+            (
+                "GET",
+                ["apps"] | ["setup" | "installation" | "operators" | "tokens" | "account" | "audit", ..],
+            ) => {
                 let visit = self.visit(request, None, &query, "").await?;
-                self.page_beside_apps(request, visit, &path, &query).await
+                Box::pin(self.page_beside_apps(request, visit, &path, &query)).await
             }
-            ("POST", ["operators" | "account", ..]) => {
+            ("POST", ["operators" | "tokens" | "account", ..]) => {
                 let visit = self.visit(request, None, &query, "").await?;
-                change_installation(self, request, (visit, &path), &query, body).await
+                Box::pin(change_installation(self, request, (visit, &path), &query, body)).await
             }
             ("POST", ["setup"]) => {
                 setup::create_app(self, self.visit(request, None, &query, "").await?, &form()).await
@@ -209,7 +213,7 @@ impl Console {
             }
             ("POST", ["apps", app, rest @ ..]) => {
                 let visit = self.visit(request, Some(app), &query, rest.first().unwrap_or(&"")).await?;
-                change(self, request, (visit, rest), &query, body).await
+                Box::pin(change(self, request, (visit, rest), &query, body)).await
             }
             _ => Err(MISSING),
         }
@@ -231,6 +235,9 @@ impl Console {
             ["operators", "new"] => operators::ask(self, visit, request).await,
             ["operators", email] => operator::show(self, visit, email).await,
             ["operators", email, step] => operator::ask(self, visit, request, (email, step), query).await,
+            ["tokens"] => tokens::list(self, visit).await,
+            ["tokens", "new"] => tokens::ask_new(self, visit, request).await,
+            ["tokens", number, "revoke"] => tokens::ask_revoke(self, visit, request, number).await,
             ["account"] | ["account", "password" | "sessions"] => account::show(self, visit, request).await,
             ["audit"] => audit::list(self, visit, query).await,
             _ => Err(MISSING),
@@ -268,8 +275,42 @@ impl Console {
             ["provider", id, "switch"] => provider_change::ask_switch(self, visit, id).await,
             ["provider", id, "remove"] => provider_change::ask_remove(self, visit, id).await,
             ["setup"] => setup::show(self, visit, query).await,
+            [
+                "settings" | "credentials" | "webhooks" | "webhook" | "categories" | "category" | "topics"
+                | "topic",
+                ..,
+            ] => self.of_settings(request, visit, below, query).await,
             ["refused"] => refused::list(self, visit, query).await,
             ["find"] => find::find(self, visit, query).await,
+            _ => Err(MISSING),
+        }
+    }
+
+    /// Shows a page about the settings of an app.
+    async fn of_settings(
+        &self,
+        request: &HttpRequest,
+        visit: Visit,
+        below: &[&str],
+        query: &Pairs,
+    ) -> Answer {
+        match below {
+            ["settings"] => settings::show(visit),
+            ["credentials"] => credentials::show(visit),
+            ["credentials", rest @ ..] => credentials::ask(self, visit, request, rest).await,
+            ["webhooks"] => webhooks::list(self, visit).await,
+            ["webhooks", "new"] => webhooks::new(visit),
+            ["webhook", id] => webhooks::show(self, visit, id).await,
+            ["webhook", id, "edit"] => webhooks::edit(self, visit, id).await,
+            ["webhook", id, step] => webhooks::ask(self, visit, request, (id, step)).await,
+            ["categories"] => categories::list(self, visit, query).await,
+            ["categories", "new"] => categories::new(visit),
+            ["category", id] => categories::edit(self, visit, id).await,
+            ["category", id, "delete"] => categories::ask_delete(self, visit, request, id).await,
+            ["topics"] => topics::list(self, visit, query).await,
+            ["topics", "new"] => topics::new(visit),
+            ["topic", id] => topics::edit(self, visit, id).await,
+            ["topic", id, "delete"] => topics::ask_delete(self, visit, request, id).await,
             _ => Err(MISSING),
         }
     }
@@ -312,6 +353,9 @@ impl Console {
                 "suppressions" => "people",
                 "new-template" => "templates",
                 "provider" => "providers",
+                "webhook" => "webhooks",
+                "category" => "categories",
+                "topic" => "topics",
                 tab => tab,
             }
             .to_owned(),

@@ -3,7 +3,7 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Methods and paths of all pages. `{app}` stands for the name of an app.
-pub const ROUTES: [(&str, &str); 87] = [
+pub const ROUTES: [(&str, &str); 130] = [
     ("GET", "/"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),
@@ -28,6 +28,13 @@ pub const ROUTES: [(&str, &str); 87] = [
     ("POST", "/operators/{email}/enable"),
     ("GET", "/operators/{email}/link"),
     ("POST", "/operators/{email}/link"),
+    ("GET", "/operators/{email}/unlink"),
+    ("POST", "/operators/{email}/unlink"),
+    ("GET", "/tokens"),
+    ("GET", "/tokens/new"),
+    ("POST", "/tokens/new"),
+    ("GET", "/tokens/{number}/revoke"),
+    ("POST", "/tokens/{number}/revoke"),
     ("GET", "/account"),
     ("GET", "/account/password"),
     ("POST", "/account/password"),
@@ -88,6 +95,42 @@ pub const ROUTES: [(&str, &str); 87] = [
     ("POST", "/apps/{app}/provider/{id}/move"),
     ("GET", "/apps/{app}/provider/{id}/remove"),
     ("POST", "/apps/{app}/provider/{id}/remove"),
+    ("GET", "/apps/{app}/settings"),
+    ("POST", "/apps/{app}/settings"),
+    ("GET", "/apps/{app}/credentials"),
+    ("GET", "/apps/{app}/credentials/secret"),
+    ("POST", "/apps/{app}/credentials/secret"),
+    ("GET", "/apps/{app}/credentials/link-key"),
+    ("POST", "/apps/{app}/credentials/link-key"),
+    ("GET", "/apps/{app}/credentials/signing-key"),
+    ("POST", "/apps/{app}/credentials/signing-key"),
+    ("GET", "/apps/{app}/credentials/signing-key/{kid}"),
+    ("POST", "/apps/{app}/credentials/signing-key/{kid}"),
+    ("GET", "/apps/{app}/webhooks"),
+    ("GET", "/apps/{app}/webhooks/new"),
+    ("POST", "/apps/{app}/webhooks/new"),
+    ("GET", "/apps/{app}/webhook/{number}"),
+    ("GET", "/apps/{app}/webhook/{number}/edit"),
+    ("POST", "/apps/{app}/webhook/{number}/edit"),
+    ("GET", "/apps/{app}/webhook/{number}/secret"),
+    ("POST", "/apps/{app}/webhook/{number}/secret"),
+    ("GET", "/apps/{app}/webhook/{number}/remove"),
+    ("POST", "/apps/{app}/webhook/{number}/remove"),
+    ("POST", "/apps/{app}/webhook/{number}/redeliver"),
+    ("GET", "/apps/{app}/categories"),
+    ("GET", "/apps/{app}/categories/new"),
+    ("POST", "/apps/{app}/categories/new"),
+    ("GET", "/apps/{app}/category/{number}"),
+    ("POST", "/apps/{app}/category/{number}"),
+    ("GET", "/apps/{app}/category/{number}/delete"),
+    ("POST", "/apps/{app}/category/{number}/delete"),
+    ("GET", "/apps/{app}/topics"),
+    ("GET", "/apps/{app}/topics/new"),
+    ("POST", "/apps/{app}/topics/new"),
+    ("GET", "/apps/{app}/topic/{number}"),
+    ("POST", "/apps/{app}/topic/{number}"),
+    ("GET", "/apps/{app}/topic/{number}/delete"),
+    ("POST", "/apps/{app}/topic/{number}/delete"),
     ("GET", "/apps/{app}/refused"),
     ("GET", "/apps/{app}/find"),
     ("GET", "/healthz"),
@@ -101,6 +144,22 @@ pub(crate) fn encoded(name: &str) -> String {
     utf8_percent_encode(name, &KEPT).to_string()
 }
 
+/// Forms of the segments that browsers and proxies remove from paths: `.` and `..`. They encode the encoded name once more.
+const DOTS: [(&str, &str); 2] = [(".", "%252E"), ("..", "%252E%252E")];
+
+/// Encodes a name for a segment of a path.
+pub(crate) fn segment(name: &str) -> String {
+    if let Some((_, form)) = DOTS.iter().find(|(dots, _)| *dots == name) {
+        return (*form).to_owned();
+    }
+    let text = encoded(name);
+    if DOTS.iter().any(|(_, form)| *form == text) {
+        // This name would be read as dots.
+        return name.bytes().map(|byte| format!("%{byte:02X}")).collect();
+    }
+    text
+}
+
 /// Returns the decoded segments of a path below the base path; None if the path is not below it, or not UTF-8.
 pub(crate) fn segments(path: &str, base: &str) -> Option<Vec<String>> {
     let below = path.strip_prefix(base)?;
@@ -108,7 +167,11 @@ pub(crate) fn segments(path: &str, base: &str) -> Option<Vec<String>> {
         return Some(Vec::new());
     }
     let segments = below.strip_prefix('/')?.split('/');
-    segments.map(|segment| Some(percent_decode_str(segment).decode_utf8().ok()?.into_owned())).collect()
+    let decode = |segment: &str| match DOTS.iter().find(|(_, form)| *form == segment) {
+        Some((dots, _)) => Some((*dots).to_owned()),
+        None => Some(percent_decode_str(segment).decode_utf8().ok()?.into_owned()),
+    };
+    segments.map(decode).collect()
 }
 
 #[cfg(test)]
@@ -117,9 +180,13 @@ mod tests {
 
     #[test]
     fn a_name_survives_its_path() {
-        for name in ["shop", "a/b?c#d", "ünïcode", "50% & more", "a+b", "<script>"] {
-            let path = format!("/console/apps/{}/sends", encoded(name));
+        for name in
+            ["shop", "a/b?c#d", "ünïcode", "50% & more", "a+b", "<script>", ".", "..", "%2E", "%2E%2E", "..."]
+        {
+            let path = format!("/console/apps/{}/sends", segment(name));
             assert!(!path.contains(['?', '#', ' ', '<', '+']), "{path}");
+            let url = reqwest::Url::parse(&format!("http://localhost{path}")).unwrap();
+            assert_eq!(url.path(), path, "browsers keep the path");
             assert_eq!(segments(&path, "/console").unwrap(), ["apps", name, "sends"]);
         }
     }

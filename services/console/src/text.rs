@@ -136,7 +136,7 @@ pub(crate) fn label(name: &str) -> String {
         words.extend(letter.to_lowercase().filter(|letter| *letter != '.'));
     }
     let words = words.split_whitespace().map(|word| match word {
-        "api" | "ca" | "url" | "id" | "dkim" | "ehlo" | "sid" => word.to_uppercase(),
+        "api" | "ca" | "url" | "id" | "dkim" | "ehlo" | "sid" | "cors" | "hmac" => word.to_uppercase(),
         word => word.to_owned(),
     });
     let text = words.collect::<Vec<_>>().join(" ");

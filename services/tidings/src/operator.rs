@@ -37,6 +37,11 @@ pub(crate) enum Command {
     #[command(after_help = "Example:
   tidings operator enable bob@example.com")]
     Enable(Named),
+    /// Unlink an operator from the OpenID provider: the roles by group and all sessions end. The next identity with the
+    /// operator's email address is linked instead.
+    #[command(after_help = "Example:
+  tidings operator unlink bob@example.com")]
+    Unlink(Named),
 }
 
 /// Create an operator, and print a link with which the operator chooses a password. The link is valid for an hour, once.
@@ -134,6 +139,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
         Command::List(options) => list(&options).await,
         Command::Disable(named) => disable(&named, true).await,
         Command::Enable(named) => disable(&named, false).await,
+        Command::Unlink(named) => unlink(&named).await,
     }
 }
 
@@ -236,4 +242,12 @@ async fn disable(named: &Named, disabled: bool) -> anyhow::Result<String> {
     let state = if disabled { "disabled" } else { "enabled" };
     let report = json!({"email": named.email, "disabled": disabled});
     Ok(named.options.report(&report, format!("{} is {state}.\n", named.email)))
+}
+
+async fn unlink(named: &Named) -> anyhow::Result<String> {
+    let ControlPlane { operations, caller, .. } = named.options.open().await?;
+    let done = operators::unlink(&operations, &caller, &named.email).await;
+    done.or_missing(|| format!("there is no operator {}, or it is linked to no identity", named.email))?;
+    let report = json!({"email": named.email, "linked": false});
+    Ok(named.options.report(&report, format!("{} is linked to no identity any more.\n", named.email)))
 }

@@ -7,9 +7,9 @@ use credentials::secrets::{app_secret_context, random_token, sha256};
 use credentials::signing::{self, CreatedKey};
 use domain::{Action, AppId, SigningAlgorithm};
 use secrecy::{ExposeSecret, SecretString};
-use store::control::app::NewSecret;
+use store::control::app::{App, NewSecret};
 
-use crate::{Caller, Conflict, Object, OperationError, Operations};
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
 /// Creates a new API secret. The previous secret stays valid for `grace`; older secrets become invalid immediately.
 ///
@@ -21,14 +21,58 @@ pub async fn rotate_secret(
     app: AppId,
     grace: Duration,
 ) -> Result<SecretString, OperationError> {
+    let rotated = rotate_if(operations, caller, app, grace, None).await?;
+    rotated.ok_or(OperationError::NotFound(Object::App))
+}
+
+/// Like [`rotate_secret`], if the app's newest secret is still the one of a version. A form that is sent twice would otherwise end the
+/// secret that the backend uses.
+///
+/// # Errors
+/// Returns [`Conflict::Changed`] if the app has another secret.
+pub async fn rotate_seen_secret(
+    operations: &Operations,
+    caller: &Caller,
+    app: &App,
+    grace: Duration,
+    seen: &str,
+) -> Result<SecretString, OperationError> {
+    caller.may(Permission::ManageSecrets, app.id)?;
+    let newest = app.secrets.first().map_or(&[][..], |secret| secret.digest.as_slice());
+    let rotated = if secret_version(app) == seen {
+        rotate_if(operations, caller, app.id, grace, Some(newest)).await?
+    } else {
+        None
+    };
+    rotated.ok_or(OperationError::Conflict(Conflict::Changed))
+}
+
+/// Returns a text that differs if the app's newest secret is another one.
+#[must_use]
+pub fn secret_version(app: &App) -> String {
+    short_digest(app.secrets.first().map_or(&[], |secret| secret.digest.as_slice()))
+}
+
+/// Returns eight bytes of a digest in hexadecimal digits.
+pub(super) fn short_digest(bytes: &[u8]) -> String {
+    sha256(bytes).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn rotate_if(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    grace: Duration,
+    seen: Option<&[u8]>,
+) -> Result<Option<SecretString>, OperationError> {
     let actor = caller.authorize(Action::AppRotateSecret, app)?;
     let master_key = operations.master_key().await?;
     let api_secret = SecretString::from(random_token("as_", 32)?);
     let secret = api_secret.expose_secret().as_bytes();
     let sealed = master_key.seal(&app_secret_context(app), secret)?;
     let new = NewSecret { digest: &sha256(secret), sealed: &sealed };
-    let is_known = operations.store.control().rotate_secret(app, new, grace, actor).await?;
-    if is_known { Ok(api_secret) } else { Err(OperationError::NotFound(Object::App)) }
+    let is_rotated = operations.store.control().rotate_seen_secret(app, new, (grace, seen), actor).await?;
+    Ok(is_rotated.then_some(api_secret))
 }
 
 /// Creates a key with which the app's backend signs bearer tokens.

@@ -1,11 +1,13 @@
 //! Changing the settings of an app.
 
-use domain::app_setting::AppSetting;
+use domain::app_setting::{AppSetting, AppSettings};
 use domain::send::TemplateRef;
 use domain::{Action, AppId, Problem};
 use store::control::app::App;
+use store::control::setting::SettingsChange;
 
-use crate::{Caller, Object, OperationError, Operations};
+use super::keys::short_digest;
+use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 
 /// Sets settings of an app, and returns the changed app. If one of the settings cannot be set, none is set. Services notice
 /// within five seconds.
@@ -19,6 +21,40 @@ pub async fn set(
     app: AppId,
     settings: &[AppSetting],
 ) -> Result<App, OperationError> {
+    set_if(operations, caller, app, settings, None).await
+}
+
+/// Like [`set`], if the app still has the settings of a version.
+///
+/// # Errors
+/// Returns the errors of [`set`], and [`Conflict::Changed`] if the app has other settings.
+pub async fn set_seen(
+    operations: &Operations,
+    caller: &Caller,
+    app: &App,
+    settings: &[AppSetting],
+    seen: &str,
+) -> Result<App, OperationError> {
+    caller.may(Permission::ManageApps, app.id)?;
+    if version(app) != seen {
+        return Err(OperationError::Conflict(Conflict::Changed));
+    }
+    set_if(operations, caller, app.id, settings, Some(&app.settings)).await
+}
+
+/// Returns a text that differs if a setting of the app differs.
+#[must_use]
+pub fn version(app: &App) -> String {
+    short_digest(format!("{:?}", app.settings.to_texts()).as_bytes())
+}
+
+async fn set_if(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    settings: &[AppSetting],
+    seen: Option<&AppSettings>,
+) -> Result<App, OperationError> {
     let actor = caller.authorize(Action::AppSet, app)?;
     let control = operations.store.control();
     for setting in settings {
@@ -26,8 +62,10 @@ pub async fn set(
             check_layout(operations, app, setting.name(), identifier).await?;
         }
     }
-    if !control.set_settings(app, settings, actor).await? {
-        return Err(OperationError::NotFound(Object::App));
+    match control.set_seen_settings(app, settings, seen, actor).await? {
+        SettingsChange::Set => {}
+        SettingsChange::UnknownApp => return Err(OperationError::NotFound(Object::App)),
+        SettingsChange::Overtaken => return Err(OperationError::Conflict(Conflict::Changed)),
     }
     let changed = control.app(app).await?;
     changed.ok_or(OperationError::NotFound(Object::App))

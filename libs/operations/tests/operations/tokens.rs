@@ -14,6 +14,11 @@ fn admin(app: Option<AppId>) -> Caller {
     Caller::operator(7, vec![Grant { role: Role::Admin, app }])
 }
 
+/// Creates the operators 7 and 8, administrators of all apps.
+const ADMINS: &str = "INSERT INTO operator (id, email) OVERRIDING SYSTEM VALUE
+    VALUES (7, 'ada@example.com'), (8, 'bob@example.com');
+    INSERT INTO operator_grant (operator_id, role) SELECT id, 'admin' FROM operator";
+
 async fn create(
     world: &World,
     caller: &Caller,
@@ -27,6 +32,7 @@ async fn create(
 #[tokio::test]
 async fn a_token_has_its_role_in_its_app_until_it_is_revoked_or_expires() {
     let world = world().await;
+    world.run(ADMINS).await;
     let created =
         create(&world, &admin(Some(world.shop)), "ci", Role::Editor, Some(world.shop)).await.unwrap();
     let text = created.text.expose_secret();
@@ -60,6 +66,7 @@ async fn a_token_has_its_role_in_its_app_until_it_is_revoked_or_expires() {
 #[tokio::test]
 async fn a_token_acts_under_its_own_name_and_creates_no_token_above_its_role() {
     let world = world().await;
+    world.run(ADMINS).await;
     let created = create(&world, &admin(None), "terraform", Role::Admin, Some(world.shop)).await.unwrap();
     let token =
         tokens::caller(&world.operations, created.text.expose_secret()).await.unwrap().unwrap().caller;
@@ -99,4 +106,44 @@ async fn tokens_of_another_app_are_hidden_and_names_stay_taken() {
         assert!(matches!(refused, Err(OperationError::Invalid(_))), "{name:?}");
     }
     assert!(tokens::list(&world.operations, &admin(Some(world.shop)), None).await.is_err());
+}
+
+/// Returns the highest role of a token in the app `shop`; None if the token is refused.
+async fn role(world: &World, token: &CreatedToken) -> Option<Role> {
+    let found = tokens::caller(&world.operations, token.text.expose_secret()).await.unwrap()?;
+    Role::ALL.iter().copied().filter(|&role| found.caller.has_role(role, Some(world.shop))).max()
+}
+
+#[tokio::test]
+async fn a_token_has_no_role_above_those_that_its_creator_has_now() {
+    let world = world().await;
+    world.run(ADMINS).await;
+    let shop = Some(world.shop);
+    let own = create(&world, &admin(None), "own", Role::Operator, shop).await.unwrap();
+    let parent = create(&world, &admin(None), "parent", Role::Admin, None).await.unwrap();
+    let caller =
+        tokens::caller(&world.operations, parent.text.expose_secret()).await.unwrap().unwrap().caller;
+    let child = create(&world, &caller, "child", Role::Admin, None).await.unwrap();
+    let command = create(&world, &world.admin, "command", Role::Admin, None).await.unwrap();
+    let expected = [Role::Operator, Role::Admin, Role::Admin];
+    for (change, expected) in [
+        ("SELECT", expected.map(Some)),
+        // A program may revoke its token after it has created the next one.
+        (
+            "UPDATE admin_token SET revoked_at = now() WHERE name = 'parent'",
+            [Some(Role::Operator), None, Some(Role::Admin)],
+        ),
+        ("UPDATE admin_token SET revoked_at = NULL", expected.map(Some)),
+        ("UPDATE operator_grant SET role = 'support'", [Some(Role::Support); 3]),
+        ("UPDATE operator_grant SET app_id = (SELECT id FROM app)", [Some(Role::Support), None, None]),
+        ("UPDATE operator_grant SET app_id = NULL, role = 'admin'", expected.map(Some)),
+        ("UPDATE operator SET disabled_at = now() WHERE id = 7", [None; 3]),
+        ("UPDATE operator SET disabled_at = NULL", expected.map(Some)),
+        ("DELETE FROM operator_grant WHERE operator_id = 7", [None; 3]),
+    ] {
+        world.run(change).await;
+        let now = [role(&world, &own).await, role(&world, &parent).await, role(&world, &child).await];
+        assert_eq!(now, expected, "{change}");
+        assert_eq!(role(&world, &command).await, Some(Role::Admin), "a command has every right");
+    }
 }

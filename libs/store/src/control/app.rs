@@ -151,13 +151,24 @@ impl Control<'_> {
         Ok(Some(AppDraft { transaction, id }))
     }
 
-    /// The newest previous secret stays valid for `grace`. Older secrets are deleted, so at most two secrets are valid at a time. Returns
-    /// false if the app does not exist.
+    /// Like [`Control::rotate_seen_secret`], whatever the newest secret is.
     pub async fn rotate_secret(
         self,
         app: AppId,
         secret: NewSecret<'_>,
         grace: Duration,
+        actor: &Actor,
+    ) -> Result<bool, Error> {
+        self.rotate_seen_secret(app, secret, (grace, None), actor).await
+    }
+
+    /// The newest previous secret stays valid for `grace`. Older secrets are deleted, so at most two secrets are valid at a time. Returns
+    /// false if the app does not exist, or if the digest of its newest secret is not `seen`.
+    pub async fn rotate_seen_secret(
+        self,
+        app: AppId,
+        secret: NewSecret<'_>,
+        (grace, seen): (Duration, Option<&[u8]>),
         actor: &Actor,
     ) -> Result<bool, Error> {
         let mut transaction = self.0.begin().await?;
@@ -167,6 +178,17 @@ impl Control<'_> {
                 .fetch_optional(&mut *transaction)
                 .await?;
         let Some(name) = name else { return Ok(false) };
+        if seen.is_some() {
+            let newest = sqlx::query_scalar!(
+                "SELECT digest FROM app_secret WHERE app_id = $1 ORDER BY id DESC LIMIT 1",
+                app.0
+            )
+            .fetch_optional(&mut *transaction)
+            .await?;
+            if newest.as_deref() != seen {
+                return Ok(false);
+            }
+        }
         sqlx::query!("DELETE FROM app_secret WHERE app_id = $1 AND expires_at IS NOT NULL", app.0)
             .execute(&mut *transaction)
             .await?;

@@ -29,6 +29,8 @@ pub struct Operator {
     pub grants: Vec<(Option<AppId>, Role)>,
     /// Roles by a claim of the OpenID provider, at the latest sign-in.
     pub claimed: Vec<(Option<AppId>, Role)>,
+    /// Issuers of the operator's identities at OpenID providers; not read for sessions.
+    pub issuers: Vec<String>,
 }
 
 /// Reason why an operator is not changed.
@@ -121,7 +123,9 @@ impl Control<'_> {
 
     pub async fn find_operator(self, email: &str) -> Result<Option<Operator>, Error> {
         let row = sqlx::query!(
-            r#"SELECT id, email, disabled_at IS NOT NULL AS "disabled!", created_at, signed_in_at FROM operator WHERE email = $1"#,
+            r#"SELECT id, email, disabled_at IS NOT NULL AS "disabled!", created_at, signed_in_at,
+                 ARRAY(SELECT issuer FROM operator_identity i WHERE i.operator_id = operator.id ORDER BY issuer) AS "issuers!"
+             FROM operator WHERE email = $1"#,
             email
         )
         .fetch_optional(&self.0.pool)
@@ -135,6 +139,7 @@ impl Control<'_> {
             signed_in_at: row.signed_in_at.map(Timestamp::from),
             grants: Vec::new(),
             claimed: Vec::new(),
+            issuers: row.issuers,
         };
         self.with_roles(operator).await.map(Some)
     }
@@ -143,6 +148,7 @@ impl Control<'_> {
     pub async fn list_operators(self) -> Result<Vec<Operator>, Error> {
         let rows = sqlx::query!(
             r#"SELECT o.id, email, disabled_at IS NOT NULL AS "disabled!", created_at, signed_in_at,
+                    ARRAY(SELECT issuer FROM operator_identity i WHERE i.operator_id = o.id ORDER BY issuer) AS "issuers!",
                     array_agg(g.app_id ORDER BY g.id) AS "apps!: Vec<Option<i64>>",
                     array_agg(g.role ORDER BY g.id) AS "roles!: Vec<Option<String>>",
                     array_agg(g.by_claim ORDER BY g.id) AS "claimed!: Vec<Option<bool>>"
@@ -160,6 +166,7 @@ impl Control<'_> {
                     signed_in_at: row.signed_in_at.map(Timestamp::from),
                     grants: Vec::new(),
                     claimed: Vec::new(),
+                    issuers: row.issuers,
                 };
                 for ((app, role), claimed) in row.apps.into_iter().zip(row.roles).zip(row.claimed) {
                     let Some(role) = role else { continue };

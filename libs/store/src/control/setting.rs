@@ -7,16 +7,36 @@ use sqlx::{AssertSqlSafe, PgConnection};
 use crate::directory::user::proof;
 use crate::{Control, Error, database::audit::AuditEntry};
 
+/// Result of a change of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SettingsChange {
+    Set,
+    UnknownApp,
+    /// The app has other settings than the caller saw.
+    Overtaken,
+}
+
 impl Control<'_> {
-    /// Sets all settings, or none, in one transaction. Returns false if the app does not exist. If the app demands proofs from now on, then
-    /// ends the targets that callers without a proof registered. After an error, the settings may be set although the unproven targets of
-    /// some users have not ended; repeat the call.
+    /// Like [`Control::set_seen_settings`], whatever the settings were. Returns false if the app does not exist.
     pub async fn set_settings(
         self,
         app: AppId,
         settings: &[AppSetting],
         actor: &Actor,
     ) -> Result<bool, Error> {
+        Ok(self.set_seen_settings(app, settings, None, actor).await? == SettingsChange::Set)
+    }
+
+    /// Sets all settings, or none, in one transaction. Changes nothing if the app has other settings than those that the caller saw. If the app demands proofs from now on, then
+    /// ends the targets that callers without a proof registered. After an error, the settings may be set although the unproven targets of
+    /// some users have not ended; repeat the call.
+    pub async fn set_seen_settings(
+        self,
+        app: AppId,
+        settings: &[AppSetting],
+        seen: Option<&AppSettings>,
+        actor: &Actor,
+    ) -> Result<SettingsChange, Error> {
         let demands_proofs = settings
             .iter()
             .any(|setting| matches!(setting, AppSetting::SecureMode(true) | AppSetting::Hmac(true)));
@@ -24,7 +44,10 @@ impl Control<'_> {
         if demands_proofs {
             proof::block_unproven(&mut transaction, app).await?;
         }
-        let Some(before) = lock(&mut transaction, app).await? else { return Ok(false) };
+        let Some(before) = lock(&mut transaction, app).await? else { return Ok(SettingsChange::UnknownApp) };
+        if seen.is_some_and(|seen| *seen != before) {
+            return Ok(SettingsChange::Overtaken);
+        }
         for setting in settings {
             update(&mut transaction, app, setting).await?;
             if *setting == AppSetting::Hmac(false) {
@@ -40,7 +63,7 @@ impl Control<'_> {
         if demands_proofs {
             self.0.directory().end_unproven(app).await?;
         }
-        Ok(true)
+        Ok(SettingsChange::Set)
     }
 }
 

@@ -1,8 +1,11 @@
 use std::collections::BTreeSet;
 
-use domain::{AppId, CategoryId, Timestamp};
+use domain::{Action, Actor, AppId, CategoryId, Timestamp};
+use serde_json::{Value, json};
+use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
+use crate::database::audit::AuditEntry;
 use crate::{Directory, Error};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,12 +47,22 @@ pub struct Category {
     pub updated_at: Timestamp,
 }
 
+/// Result of a change of an object that the caller saw in an earlier state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SeenChange<T> {
+    Changed(T),
+    Unknown,
+    /// The object was changed since the caller saw it.
+    Overtaken,
+}
+
 impl Directory<'_> {
-    /// None if the identifier is taken.
+    /// Creates a category; an actor writes a row of the audit log. Returns None if the identifier is taken.
     pub async fn create_category(
         self,
         app: AppId,
         category: NewCategory<'_>,
+        actor: Option<&Actor>,
     ) -> Result<Option<Category>, Error> {
         let mut transaction = self.0.begin().await?;
         let created = sqlx::query_as!(
@@ -68,21 +81,28 @@ impl Directory<'_> {
         )
         .fetch_optional(&mut *transaction)
         .await?;
-        if created.is_some() {
+        if let Some(created) = &created {
             quota::check(&mut transaction, app, Quota::Categories).await?;
+            write_row(&mut transaction, app, actor, (None, Some(created))).await?;
         }
         transaction.commit().await?;
         Ok(created)
     }
 
-    /// Creates a category, or changes the given values of one. Without a name, the name of a new category is its identifier.
+    /// Creates a category, or changes the given values of one. Without a name, the name of a new category is its identifier. An actor writes a
+    /// row of the audit log.
     pub async fn put_category(
         self,
         app: AppId,
         identifier: &str,
         values: CategoryValues<'_>,
+        actor: Option<&Actor>,
     ) -> Result<Category, Error> {
         let mut transaction = self.0.begin().await?;
+        let before = match actor {
+            Some(_) => lock(&mut transaction, app, None, Some(identifier)).await?,
+            None => None,
+        };
         let row = sqlx::query!(
             r#"INSERT INTO category AS known
                (app_id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position)
@@ -108,8 +128,7 @@ impl Directory<'_> {
         if row.is_new {
             quota::check(&mut transaction, app, Quota::Categories).await?;
         }
-        transaction.commit().await?;
-        Ok(Category {
+        let category = Category {
             id: CategoryId(row.id),
             identifier: row.identifier,
             name: row.name,
@@ -119,7 +138,62 @@ impl Directory<'_> {
             order: row.position,
             created_at: row.created_at.into(),
             updated_at: row.updated_at.into(),
-        })
+        };
+        write_row(&mut transaction, app, actor, (before.as_ref(), Some(&category))).await?;
+        transaction.commit().await?;
+        Ok(category)
+    }
+
+    /// Changes the given values of a category that the caller saw as it was at a time.
+    pub async fn change_category(
+        self,
+        app: AppId,
+        (id, seen): (CategoryId, Timestamp),
+        values: CategoryValues<'_>,
+        actor: Option<&Actor>,
+    ) -> Result<SeenChange<Category>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let before = match lock(&mut transaction, app, Some(id), None).await? {
+            Some(before) if before.updated_at == seen => before,
+            Some(_) => return Ok(SeenChange::Overtaken),
+            None => return Ok(SeenChange::Unknown),
+        };
+        let changed = sqlx::query_as!(
+            Category,
+            r#"UPDATE category SET name = coalesce($3, name), critical = coalesce($4, critical),
+               hide_in_in_app = coalesce($5, hide_in_in_app),
+               hide_in_preference_manager = coalesce($6, hide_in_preference_manager),
+               position = coalesce($7, position), updated_at = now()
+             WHERE app_id = $1 AND id = $2
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order",
+               created_at, updated_at"#,
+            app.0,
+            id.0,
+            values.name,
+            values.critical,
+            values.hide_in_in_app,
+            values.hide_in_preference_manager,
+            values.order
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        write_row(&mut transaction, app, actor, (Some(&before), Some(&changed))).await?;
+        transaction.commit().await?;
+        Ok(SeenChange::Changed(changed))
+    }
+
+    pub async fn find_category(self, app: AppId, id: CategoryId) -> Result<Option<Category>, Error> {
+        let category = sqlx::query_as!(
+            Category,
+            r#"SELECT id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order", created_at,
+               updated_at
+             FROM category WHERE app_id = $1 AND id = $2"#,
+            app.0,
+            id.0
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(category)
     }
 
     /// In order of creation.
@@ -159,11 +233,66 @@ impl Directory<'_> {
     }
 
     /// Deletes a category and the users' preferences for it. Inbox items of the category stay, but then have no category. If a later send
-    /// names the same identifier, the category is created again.
-    pub async fn delete_category(self, app: AppId, id: CategoryId) -> Result<bool, Error> {
-        let deleted = sqlx::query!("DELETE FROM category WHERE app_id = $1 AND id = $2", app.0, id.0)
-            .execute(&self.0.pool)
-            .await?;
-        Ok(deleted.rows_affected() > 0)
+    /// names the same identifier, the category is created again. An actor writes a row of the audit log.
+    pub async fn delete_category(
+        self,
+        app: AppId,
+        id: CategoryId,
+        actor: Option<&Actor>,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
+        let deleted = sqlx::query_as!(
+            Category,
+            r#"DELETE FROM category WHERE app_id = $1 AND id = $2
+             RETURNING id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order",
+               created_at, updated_at"#,
+            app.0,
+            id.0
+        )
+        .fetch_optional(&mut *transaction)
+        .await?;
+        write_row(&mut transaction, app, actor, (deleted.as_ref(), None)).await?;
+        transaction.commit().await?;
+        Ok(deleted.is_some())
     }
+}
+
+/// Finds a category by its id or identifier, and locks it until the transaction ends.
+async fn lock(
+    connection: &mut PgConnection,
+    app: AppId,
+    id: Option<CategoryId>,
+    identifier: Option<&str>,
+) -> Result<Option<Category>, Error> {
+    let category = sqlx::query_as!(
+        Category,
+        r#"SELECT id, identifier, name, critical, hide_in_in_app, hide_in_preference_manager, position AS "order", created_at,
+           updated_at
+         FROM category WHERE app_id = $1 AND (id = $2 OR identifier = $3) FOR NO KEY UPDATE"#,
+        app.0,
+        id.map(|id| id.0),
+        identifier
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(category)
+}
+
+fn values(category: &Category) -> Value {
+    json!({
+        "name": category.name, "critical": category.critical, "hideInInApp": category.hide_in_in_app,
+        "hideInPreferenceManager": category.hide_in_preference_manager, "order": category.order,
+    })
+}
+
+async fn write_row(
+    connection: &mut PgConnection,
+    app: AppId,
+    actor: Option<&Actor>,
+    (before, after): (Option<&Category>, Option<&Category>),
+) -> Result<(), Error> {
+    let (Some(actor), Some(category)) = (actor, after.or(before)) else { return Ok(()) };
+    let action = if after.is_some() { Action::CategorySet } else { Action::CategoryDelete };
+    let entry = AuditEntry::new(app, actor, action, &category.identifier);
+    entry.changed(before.map(values), after.map(values)).write(connection).await
 }

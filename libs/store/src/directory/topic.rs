@@ -3,10 +3,13 @@
 
 pub mod subscription;
 
-use domain::{AppId, Timestamp, TopicId};
+use domain::{Action, Actor, AppId, Timestamp, TopicId};
+use serde_json::{Value, json};
 use sqlx::PgConnection;
 
 use crate::control::quota::{self, Quota};
+use crate::database::audit::AuditEntry;
+use crate::directory::category::SeenChange;
 use crate::directory::topic::subscription::OwnSubscription;
 use crate::{Directory, Error};
 
@@ -22,15 +25,20 @@ pub struct Topic {
 }
 
 impl Directory<'_> {
-    /// Without a `name`, the name of a new topic is its identifier. Returns the topic, and true if this call created it.
+    /// Without a `name`, the name of a new topic is its identifier. An actor writes a row of the audit log. Returns the topic, and true if this
+    /// call created it.
     pub async fn put_topic(
         self,
         app: AppId,
         identifier: &str,
-        name: Option<&str>,
-        open: Option<bool>,
+        (name, open): (Option<&str>, Option<bool>),
+        actor: Option<&Actor>,
     ) -> Result<(Topic, bool), Error> {
         let mut transaction = self.0.begin().await?;
+        let before = match actor {
+            Some(_) => find(&mut transaction, app, None, Some(identifier)).await?,
+            None => None,
+        };
         let row = sqlx::query_as!(
             FlaggedRow,
             r#"INSERT INTO topic AS known (app_id, identifier, name, open)
@@ -50,6 +58,7 @@ impl Directory<'_> {
         if is_new {
             quota::check(&mut transaction, app, Quota::Topics).await?;
         }
+        write_row(&mut transaction, app, actor, (before.as_ref(), Some(&topic))).await?;
         transaction.commit().await?;
         Ok((topic, is_new))
     }
@@ -59,8 +68,8 @@ impl Directory<'_> {
         self,
         app: AppId,
         identifier: &str,
-        name: &str,
-        open: bool,
+        (name, open): (&str, bool),
+        actor: Option<&Actor>,
     ) -> Result<Option<Topic>, Error> {
         let mut transaction = self.0.begin().await?;
         let topic = sqlx::query_as!(
@@ -75,8 +84,9 @@ impl Directory<'_> {
         )
         .fetch_optional(&mut *transaction)
         .await?;
-        if topic.is_some() {
+        if let Some(topic) = &topic {
             quota::check(&mut transaction, app, Quota::Topics).await?;
+            write_row(&mut transaction, app, actor, (None, Some(topic))).await?;
         }
         transaction.commit().await?;
         Ok(topic)
@@ -104,6 +114,69 @@ impl Directory<'_> {
         .fetch_optional(&self.0.pool)
         .await?;
         Ok(topic)
+    }
+
+    /// Changes the given values of a topic that the caller saw as it was at a time. An actor writes a row of the audit log.
+    pub async fn change_seen_topic(
+        self,
+        app: AppId,
+        (id, seen): (TopicId, Timestamp),
+        (name, open): (Option<&str>, Option<bool>),
+        actor: Option<&Actor>,
+    ) -> Result<SeenChange<Topic>, Error> {
+        let mut transaction = self.0.begin().await?;
+        let before = match find(&mut transaction, app, Some(id), None).await? {
+            Some(before) if before.updated_at == seen => before,
+            Some(_) => return Ok(SeenChange::Overtaken),
+            None => return Ok(SeenChange::Unknown),
+        };
+        let changed = sqlx::query_as!(
+            Topic,
+            "UPDATE topic SET name = coalesce($3, name), open = coalesce($4, open), updated_at = now()
+             WHERE app_id = $1 AND id = $2 RETURNING id, identifier, name, open, created_at, updated_at",
+            app.0,
+            id.0,
+            name,
+            open
+        )
+        .fetch_one(&mut *transaction)
+        .await?;
+        write_row(&mut transaction, app, actor, (Some(&before), Some(&changed))).await?;
+        transaction.commit().await?;
+        Ok(SeenChange::Changed(changed))
+    }
+
+    pub async fn topic(self, app: AppId, id: TopicId) -> Result<Option<Topic>, Error> {
+        let topic = sqlx::query_as!(
+            Topic,
+            "SELECT id, identifier, name, open, created_at, updated_at FROM topic WHERE app_id = $1 AND id = $2",
+            app.0,
+            id.0
+        )
+        .fetch_optional(&self.0.pool)
+        .await?;
+        Ok(topic)
+    }
+
+    /// Counts the subscribers of topics, up to a maximum for each, in the order of the topics.
+    pub async fn count_subscribers(
+        self,
+        app: AppId,
+        topics: &[TopicId],
+        most: i64,
+    ) -> Result<Vec<i64>, Error> {
+        let counts = sqlx::query_scalar!(
+            r#"SELECT (SELECT count(*) FROM (
+                 SELECT FROM topic_subscription s WHERE s.app_id = $1 AND s.topic_id = named.id LIMIT $3
+               ) AS counted) AS "count!"
+             FROM unnest($2::bigint[]) WITH ORDINALITY AS named (id, place) ORDER BY place"#,
+            app.0,
+            &topics.iter().map(|topic| topic.0).collect::<Vec<_>>(),
+            most
+        )
+        .fetch_all(&self.0.pool)
+        .await?;
+        Ok(counts)
     }
 
     /// Returns the identifier of the topic that a text names: its identifier or else its id.
@@ -215,16 +288,28 @@ impl Directory<'_> {
     }
 
     /// Deletes a topic. [`Directory::remove_deleted_subscriptions`] removes its subscriptions later; until then they count towards the
-    /// quota. A topic that is created again with this identifier has no subscribers.
-    pub async fn delete_topic(self, app: AppId, identifier: &str) -> Result<bool, Error> {
+    /// quota. A topic that is created again with this identifier has no subscribers. An actor writes a row of the audit log.
+    pub async fn delete_topic(
+        self,
+        app: AppId,
+        identifier: &str,
+        actor: Option<&Actor>,
+    ) -> Result<bool, Error> {
+        let mut transaction = self.0.begin().await?;
+        let before = match actor {
+            Some(_) => find(&mut transaction, app, None, Some(identifier)).await?,
+            None => None,
+        };
         let deleted = sqlx::query!(
             "WITH gone AS (DELETE FROM topic WHERE app_id = $1 AND identifier = $2 RETURNING app_id, id)
              INSERT INTO deleted_topic (app_id, topic_id) SELECT app_id, id FROM gone",
             app.0,
             identifier
         )
-        .execute(&self.0.pool)
+        .execute(&mut *transaction)
         .await?;
+        write_row(&mut transaction, app, actor, (before.as_ref(), None)).await?;
+        transaction.commit().await?;
         Ok(deleted.rows_affected() > 0)
     }
 
@@ -238,6 +323,39 @@ impl Directory<'_> {
         .await?;
         Ok(id.map(TopicId))
     }
+}
+
+/// Finds a topic by its id or identifier, and locks it until the transaction ends.
+async fn find(
+    connection: &mut PgConnection,
+    app: AppId,
+    id: Option<TopicId>,
+    identifier: Option<&str>,
+) -> Result<Option<Topic>, Error> {
+    let topic = sqlx::query_as!(
+        Topic,
+        "SELECT id, identifier, name, open, created_at, updated_at FROM topic
+         WHERE app_id = $1 AND (id = $2 OR identifier = $3) FOR NO KEY UPDATE",
+        app.0,
+        id.map(|id| id.0),
+        identifier
+    )
+    .fetch_optional(connection)
+    .await?;
+    Ok(topic)
+}
+
+async fn write_row(
+    connection: &mut PgConnection,
+    app: AppId,
+    actor: Option<&Actor>,
+    (before, after): (Option<&Topic>, Option<&Topic>),
+) -> Result<(), Error> {
+    let (Some(actor), Some(topic)) = (actor, after.or(before)) else { return Ok(()) };
+    let action = if after.is_some() { Action::TopicSet } else { Action::TopicDelete };
+    let values = |topic: &Topic| -> Value { json!({"name": topic.name, "open": topic.open}) };
+    let entry = AuditEntry::new(app, actor, action, &topic.identifier);
+    entry.changed(before.map(values), after.map(values)).write(connection).await
 }
 
 /// Locks a topic until the transaction ends. Other transactions that call this function wait; transactions that only [`share`] the topic do

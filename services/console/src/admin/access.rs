@@ -200,6 +200,11 @@ pub(super) async fn grant(call: &Call<'_>) -> Answer<Nothing> {
     Ok(Nothing {})
 }
 
+pub(super) async fn unlink_operator(call: &Call<'_>) -> Answer<Nothing> {
+    operators::unlink(call.operations(), &call.caller, call.path("email")).await?;
+    Ok(Nothing {})
+}
+
 pub(super) async fn revoke_role(call: &Call<'_>) -> Answer<Nothing> {
     let app = call.app_of_query().await?;
     roles::revoke(call.operations(), &call.caller, call.path("email"), app, SeenRole::Any).await?;

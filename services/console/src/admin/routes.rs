@@ -262,6 +262,9 @@ routes! { ROUTES:
     DELETE "/operators/{email}/role" "revokeRole" "operators" ManageOperators query [APP] fails ["409"] => 204 Nothing = access::revoke_role;
     /// Creates a link with which an operator chooses a new password.
     POST "/operators/{email}/link" "linkOperator" "operators" ManageOperators => 201 access::LinkBody = access::link_operator;
+    /// Unlinks an operator from the identities at OpenID providers.
+    /// Their roles by group and the sessions end. The next identity with the operator's email is linked instead.
+    DELETE "/operators/{email}/identity" "unlinkOperator" "operators" ManageOperators => 204 Nothing = access::unlink_operator;
 
     /// Lists the latest 1,000 tokens, also ended ones.
     GET "/tokens" "listTokens" "tokens" ManageTokens query [APP] => 200 Page<access::TokenBody> = access::list_tokens;

@@ -166,6 +166,11 @@ const fn words(action: Action) -> (&'static str, bool) {
         Action::OperatorRevoke => ("removed a role of the operator", true),
         Action::OperatorPassword => ("changed the own password", false),
         Action::OperatorIdentity => ("linked an identity to the operator", true),
+        Action::OperatorUnlink => ("unlinked the identities of the operator", true),
+        Action::CategorySet => ("set the category", true),
+        Action::CategoryDelete => ("deleted the category", true),
+        Action::TopicSet => ("set the topic", true),
+        Action::TopicDelete => ("deleted the topic", true),
         Action::TokenCreate => ("created the token", true),
         Action::TokenRevoke => ("revoked the token", true),
     }

@@ -43,6 +43,7 @@ enum Step {
     Disable,
     Enable,
     Link,
+    Unlink,
 }
 
 impl Step {
@@ -53,12 +54,13 @@ impl Step {
             "disable" => Step::Disable,
             "enable" => Step::Enable,
             "link" => Step::Link,
+            "unlink" => Step::Unlink,
             _ => return Err(Refusal::NotFound("There is no page at this address.")),
         })
     }
 
     fn is_dangerous(self) -> bool {
-        matches!(self, Step::Revoke | Step::Disable)
+        matches!(self, Step::Revoke | Step::Disable | Step::Unlink)
     }
 }
 
@@ -96,6 +98,7 @@ impl ChangePage {
             Step::Disable => format!("Disable {email}?"),
             Step::Enable => format!("Enable {email} again?"),
             Step::Link => format!("A new link for {email}?"),
+            Step::Unlink => format!("Unlink {email} from the OpenID provider?"),
         }
     }
 
@@ -105,6 +108,9 @@ impl ChangePage {
             Step::Revoke => "The sessions of the operator end. Other roles stay.",
             Step::Disable => "All sessions and links of the operator end. The roles stay.",
             Step::Enable => "The operator signs in as before, with the same roles.",
+            Step::Unlink => {
+                "The sessions of the operator and the roles by group end. The next identity with this email address is linked at its sign-in; roles given by hand stay."
+            }
             Step::Link => {
                 "The link signs the operator in, once within an hour, and replaces earlier links. A password that exists works until a new one is chosen."
             }
@@ -118,6 +124,7 @@ impl ChangePage {
             Step::Disable => "Disable",
             Step::Enable => "Enable",
             Step::Link => "Show the link",
+            Step::Unlink => "Unlink",
         }
     }
 
@@ -213,6 +220,10 @@ async fn apply(change: Change<'_>, email: &str, step: Step, fields: &Fields) -> 
         (Step::Enable, ..) => {
             operators::disable(operations, caller, email, false).await?;
             "enabled"
+        }
+        (Step::Unlink, ..) => {
+            operators::unlink(operations, caller, email).await?;
+            "unlinked"
         }
         (Step::Link, ..) => {
             let code = operators::link(operations, caller, email, false).await?;

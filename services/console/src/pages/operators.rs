@@ -12,7 +12,7 @@ use super::shell::Visit;
 use crate::answer::{Answer, Part, Refusal, page, part};
 use crate::changes::{Change, asks_password};
 use crate::console::{Console, welcome_link};
-use crate::route::encoded;
+use crate::route::segment;
 use crate::text;
 
 /// A role in a list.
@@ -58,7 +58,7 @@ pub(crate) fn read_scope(visit: &Visit, value: &str) -> Option<Option<AppId>> {
 }
 
 pub(crate) fn operator_path(visit: &Visit, email: &str) -> String {
-    format!("{}/operators/{}", visit.base, encoded(email))
+    format!("{}/operators/{}", visit.base, segment(email))
 }
 
 struct OperatorRow {

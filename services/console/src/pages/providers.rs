@@ -14,7 +14,7 @@ use super::shell::Visit;
 use crate::answer::{Answer, Part, Refusal, page, part, see_other};
 use crate::changes::Change;
 use crate::console::Console;
-use crate::route::encoded;
+use crate::route::segment;
 use crate::text;
 
 /// Calls to a provider that workers have paused.
@@ -47,7 +47,7 @@ struct ProvidersPage {
 }
 
 pub(crate) fn path(visit: &Visit, identifier: &str, below: &str) -> String {
-    visit.path(&format!("/provider/{}{below}", encoded(identifier)))
+    visit.path(&format!("/provider/{}{below}", segment(identifier)))
 }
 
 pub(crate) async fn list(console: &Console, visit: Visit) -> Answer {

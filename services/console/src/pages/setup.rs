@@ -16,7 +16,7 @@ use crate::answer::{Answer, Part, Refusal, page, part, see_other};
 use crate::changes::Change;
 use crate::console::Console;
 use crate::query::Pairs;
-use crate::route::encoded;
+use crate::route::{encoded, segment};
 use crate::text;
 
 /// Identifier of the recipient of the first message, unless the operator types another.
@@ -99,7 +99,7 @@ pub(crate) async fn create_app(console: &Console, visit: Visit, form: &Pairs) ->
     };
     let (status, problem) = match result {
         Ok(created) => {
-            let next = format!("{}/apps/{}/setup", visit.base, app_segment(&name, &created));
+            let next = format!("{}/apps/{}/setup", visit.base, segment(&name));
             let curl = visit.api.send(&created.api_key, &try_out::body(ME, "you@example.com"));
             return page(StatusCode::CREATED, &CreatedPage { visit, name, created, next, curl });
         }
@@ -112,12 +112,6 @@ pub(crate) async fn create_app(console: &Console, visit: Visit, form: &Pairs) ->
         Err(error) => return Err(error.into()),
     };
     page(status, &AppPage { visit, name, access: chosen, problem: Some(problem) })
-}
-
-/// Returns the segment of the path that names the app.
-fn app_segment(name: &str, created: &CreatedApp) -> String {
-    // Browsers remove segments that consist of dots.
-    if [".", ".."].contains(&name) { created.id.to_string() } else { encoded(name) }
 }
 
 pub(crate) async fn show(console: &Console, visit: Visit, query: &Pairs) -> Answer {

@@ -8,7 +8,7 @@ use operations::people::{MaskedPerson, shown_identifier};
 use serde_json::Value;
 use store::control::app::App;
 
-use crate::route::encoded;
+use crate::route::{encoded, segment};
 use crate::text::Plain;
 
 /// Address of the API for apps, and the prefix of the names of its headers.
@@ -73,6 +73,20 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
         "lifted" => "The suppression is lifted: the target is used again.",
         "erased" => "The person is erased. Remaining data is deleted within minutes.",
         "released" => "The deliveries are tried now.",
+        "settings-saved" => "The settings are saved. Services use them within five seconds.",
+        "link-key-rotated" => "The key of links is rotated.",
+        "key-revoked" => "The signing key is revoked. Tokens that it signed are refused within five seconds.",
+        "webhook-saved" => "The endpoint is saved, and receives events from now on.",
+        "webhook-removed" => "The endpoint is removed.",
+        "redelivered" => "The messages are sent again now.",
+        "category-saved" => "The category is saved.",
+        "category-deleted" => "The category is deleted.",
+        "topic-saved" => "The topic is saved.",
+        "topic-deleted" => "The topic is deleted, with its subscriptions.",
+        "token-revoked" => "The token is revoked. The admin API refuses it from the next call on.",
+        "unlinked" => {
+            "The operator is unlinked. The next identity with this email address is linked instead."
+        }
         "provider-saved" => "The provider is saved. Workers use it within two seconds.",
         "provider-enabled" => "The provider is enabled.",
         "provider-disabled" => "The provider is disabled.",
@@ -94,33 +108,12 @@ pub(crate) fn done(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Tabs of an app: name, segment of the path, and the letter of its shortcut after `g`.
-const TABS: [(&str, &str, char); 9] = [
-    ("Overview", "", 'o'),
-    ("Sends", "sends", 's'),
-    ("People", "people", 'p'),
-    ("Waiting", "waiting", 'w'),
-    ("Parked", "parked", 'k'),
-    ("Templates", "templates", 't'),
-    ("Providers", "providers", 'v'),
-    ("Refused", "refused", 'r'),
-    ("Audit", "audit", 'a'),
-];
-
 /// A person in a list.
 pub(crate) struct PersonLink {
     /// Identifier as the operator may see it.
     pub(crate) shown: String,
     /// Path of the person's page; None if it would reveal what is masked.
     pub(crate) path: Option<String>,
-}
-
-/// A tab of the page.
-pub(crate) struct Tab {
-    pub(crate) name: &'static str,
-    pub(crate) path: String,
-    pub(crate) letter: char,
-    pub(crate) current: bool,
 }
 
 impl Visit {
@@ -130,10 +123,7 @@ impl Visit {
     }
 
     pub(crate) fn app_path(&self, app: &App) -> String {
-        // Browsers remove segments that consist of dots.
-        let name =
-            if [".", ".."].contains(&app.name.as_str()) { app.id.to_string() } else { encoded(&app.name) };
-        format!("{}/apps/{name}", self.base)
+        format!("{}/apps/{}", self.base, segment(&app.name))
     }
 
     /// Returns the path of a page of the current app. `below` begins with a slash, or is empty.
@@ -152,11 +142,11 @@ impl Visit {
     }
 
     pub(crate) fn person_path(&self, identifier: &str) -> String {
-        self.path(&format!("/people/{}", encoded(identifier)))
+        self.path(&format!("/people/{}", segment(identifier)))
     }
 
     pub(crate) fn template_path(&self, identifier: &str) -> String {
-        self.path(&format!("/templates/{}", encoded(identifier)))
+        self.path(&format!("/templates/{}", segment(identifier)))
     }
 
     /// Returns the path of the page that explains a send for one of its recipients.
@@ -233,16 +223,6 @@ impl Visit {
     /// Returns true if the operator may manage operators and read the whole audit log.
     pub(crate) fn administers(&self) -> bool {
         self.operator.caller.may(Permission::ManageOperators, None).is_ok()
-    }
-
-    pub(crate) fn tabs(&self) -> Vec<Tab> {
-        let tab = |&(name, segment, letter): &(&'static str, &str, char)| {
-            let below = if segment.is_empty() { String::new() } else { format!("/{segment}") };
-            Tab { name, path: self.path(&below), letter, current: self.tab == segment }
-        };
-        let is_shown =
-            |(_, segment, _): &&(&str, &str, char)| *segment != "audit" || self.may(Permission::ReadAuditLog);
-        TABS.iter().filter(is_shown).map(tab).collect()
     }
 }
 

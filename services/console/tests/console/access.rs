@@ -8,7 +8,7 @@ use crate::fixture::TestConsole;
 const SEND: &str = "0197b5a2-0000-7000-8000-000000000001";
 const DEAD: &str = "0197b5a2-0000-7000-8000-000000000009";
 /// Least roles of the pages and forms that viewers may not use, by the end of the route.
-const LEAST: [(&str, &str, Role); 23] = [
+const LEAST: [(&str, &str, Role); 38] = [
     ("GET POST", "/release", Role::Operator),
     ("GET POST", "/cancel", Role::Operator),
     ("GET POST", "/lift", Role::Support),
@@ -32,6 +32,21 @@ const LEAST: [(&str, &str, Role); 23] = [
     ("GET POST", "/remove", Role::Operator),
     ("POST", "/move", Role::Operator),
     ("POST", "/provider/{id}/test", Role::Operator),
+    ("POST", "/settings", Role::Admin),
+    ("GET POST", "/credentials/secret", Role::Admin),
+    ("GET POST", "/credentials/link-key", Role::Admin),
+    ("GET POST", "/credentials/signing-key", Role::Admin),
+    ("GET POST", "/signing-key/{kid}", Role::Admin),
+    ("GET POST", "/webhooks/new", Role::Operator),
+    ("GET POST", "/webhook/{number}/edit", Role::Operator),
+    ("GET POST", "/webhook/{number}/secret", Role::Operator),
+    ("POST", "/redeliver", Role::Operator),
+    ("GET POST", "/categories/new", Role::Editor),
+    ("GET POST", "/category/{number}", Role::Editor),
+    ("GET POST", "/category/{number}/delete", Role::Editor),
+    ("GET POST", "/topics/new", Role::Operator),
+    ("GET POST", "/topic/{number}", Role::Operator),
+    ("GET POST", "/topic/{number}/delete", Role::Operator),
 ];
 
 fn least(method: &str, route: &str) -> Role {
@@ -42,7 +57,8 @@ fn least(method: &str, route: &str) -> Role {
 /// Returns the path of a route, with the app `app` and ids of data that [`filled`] adds.
 fn path(route: &str, app: &str) -> String {
     let id = if route.contains("sends") { SEND } else { "ada" };
-    let path = route.replace("{app}", app).replace("{id}", id).replace("{number}", "7");
+    let path =
+        route.replace("{app}", app).replace("{id}", id).replace("{number}", "7").replace("{kid}", "key_7");
     let path = path.replace("{email}", "bob@example.com");
     match path.rsplit('/').next() {
         Some("find") => path + "?q=ada",
@@ -79,6 +95,17 @@ pub(crate) async fn filled() -> (TestConsole, domain::AppId, domain::AppId) {
             format!(
                 "INSERT INTO redrive_run (app_id, id, parked_before, selected, expected, per_second, created_by)
                  OVERRIDING SYSTEM VALUE VALUES ({app}, 7, now(), 2, 2, 50, 'cli:ada')"
+            ),
+            format!("INSERT INTO signing_key (app_id, kid, algorithm, public_key) VALUES ({app}, 'key_7', 'RS256', 'pem')"),
+            format!(
+                "INSERT INTO webhook_endpoint (app_id, id, url, events) OVERRIDING SYSTEM VALUE
+                 VALUES ({app}, 7, 'https://shop.example/hook', ARRAY['delivery.sent'])"
+            ),
+            format!(
+                "INSERT INTO category (app_id, id, identifier, name) OVERRIDING SYSTEM VALUE VALUES ({app}, 7, 'orders', 'Orders')"
+            ),
+            format!(
+                "INSERT INTO topic (app_id, id, identifier, name) OVERRIDING SYSTEM VALUE VALUES ({app}, 7, 'news', 'News')"
             ),
             format!("INSERT INTO template (app_id, identifier, version) VALUES ({app}, 'ada', 8)"),
             format!(

@@ -24,6 +24,10 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
         ("/apps/shop/refused", "No call was refused."),
         ("/apps/shop/audit?q=nothing", "No row matches"),
         ("/apps/shop/providers", "No provider yet."),
+        ("/apps/shop/webhooks", "No endpoint yet."),
+        ("/apps/shop/categories", "No category yet."),
+        ("/apps/shop/topics", "No topic yet."),
+        ("/tokens", "No token yet."),
     ];
     for (path, text) in empty {
         let page = console.page(path, &admin).await;
@@ -36,6 +40,8 @@ async fn a_statement_that_fails_shows_a_failure_and_never_an_empty_list() {
              ALTER TABLE parked RENAME TO parked_2; ALTER TABLE timer RENAME TO timer_2;
              ALTER TABLE audit RENAME TO audit_2;
              ALTER TABLE refused_call RENAME TO refused_call_2; ALTER TABLE redrive_run RENAME TO redrive_run_2;
+             ALTER TABLE webhook_message RENAME TO webhook_message_2; ALTER TABLE category RENAME TO category_2;
+             ALTER TABLE topic RENAME TO topic_2; ALTER TABLE admin_token RENAME TO admin_token_2;
              ALTER TABLE template RENAME TO template_2; ALTER TABLE provider RENAME TO provider_2",
         )
         .await;

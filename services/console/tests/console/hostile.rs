@@ -39,6 +39,14 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
          FROM generate_series(1, 1) AS place",
         "INSERT INTO audit (app_id, actor, action, subject, after)
          SELECT $1, $4, 'provider.disable', $2, jsonb_build_object('reason', $3::text)",
+        "INSERT INTO category (app_id, id, identifier, name) OVERRIDING SYSTEM VALUE VALUES ($1, 7, $2, $3 || left($4, 0))",
+        "INSERT INTO topic (app_id, id, identifier, name) OVERRIDING SYSTEM VALUE VALUES ($1, 7, $2, $3 || left($4, 0))",
+        "INSERT INTO signing_key (app_id, kid, algorithm, public_key) VALUES ($1, $2, 'RS256', 'pem')",
+        "INSERT INTO webhook_endpoint (app_id, id, url, events, disabled_at, disabled_reason) OVERRIDING SYSTEM VALUE
+         VALUES ($1, 7, 'https://x/' || $2::text, ARRAY['delivery.sent'], now(), $3 || left($4, 0))",
+        "INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, status, last_answer, settled_at)
+         SELECT $1, 7, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '', 'failed', $4, now() WHERE $2 <> '' AND $3 <> ''",
+        "UPDATE app SET brand_name = $3, brand_address = $4 WHERE id = $1 AND $2 <> ''",
         "INSERT INTO parked (id, app_id, send_id, delivery_id, stream, message, cause)
          SELECT gen_random_uuid(), $1, send_id, id, 'JOB_email_bulk', '', $4 FROM delivery WHERE app_id = $1 AND $2 <> '' AND $3 <> ''",
     ];
@@ -53,6 +61,9 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
     let beside = [
         "INSERT INTO operator (email) VALUES ($1)",
         "INSERT INTO operator_grant (operator_id, role) SELECT id, 'viewer' FROM operator WHERE email = $1",
+        "INSERT INTO operator_identity (issuer, subject, operator_id) SELECT email, 'x', id FROM operator WHERE email = $1",
+        "INSERT INTO admin_token (id, digest, name, role, created_by, expires_at) OVERRIDING SYSTEM VALUE
+         VALUES (7, '', $1, 'viewer', 'cli:' || $1, now() + interval '1 day')",
         "INSERT INTO audit (actor, action, subject, after) VALUES ('cli:' || $1, 'app.set', $1, jsonb_build_object($1, $1))",
     ];
     for statement in beside {
@@ -61,6 +72,29 @@ async fn hostile(base_path: &str) -> (TestConsole, String) {
     let admin = console.operator(Role::Admin, None).await;
     (console, admin)
 }
+
+/// Pages about how the app is set up.
+const OF_SETTINGS: [&str; 19] = [
+    "/settings",
+    "/credentials",
+    "/credentials/secret",
+    "/credentials/link-key",
+    "/credentials/signing-key",
+    "/webhooks",
+    "/webhooks/new",
+    "/webhook/7",
+    "/webhook/7/edit",
+    "/webhook/7/secret",
+    "/webhook/7/remove",
+    "/categories",
+    "/categories/new",
+    "/category/7",
+    "/category/7/delete",
+    "/topics",
+    "/topics/new",
+    "/topic/7",
+    "/topic/7/delete",
+];
 
 fn pages(send: &str) -> Vec<String> {
     let app = format!("/apps/{}", encoded(NAME));
@@ -101,10 +135,24 @@ fn pages(send: &str) -> Vec<String> {
         format!("/templates/{person}/versions/1/restore"),
         format!("/sends?q={}", encoded("<u>:x \"'><script>")),
     ];
-    let pages = below.into_iter().map(|below| format!("{app}{below}"));
-    let beside = ["/apps", "/setup", "/operators", "/operators/new", "/account", "/audit"].map(str::to_owned);
+    let key = format!("/credentials/signing-key/{person}");
+    let below = below.into_iter().chain(OF_SETTINGS.map(str::to_owned)).chain([key]);
+    let pages = below.map(|below| format!("{app}{below}"));
+    let beside = [
+        "/apps",
+        "/setup",
+        "/operators",
+        "/operators/new",
+        "/tokens",
+        "/tokens/new",
+        "/tokens/7/revoke",
+        "/account",
+        "/audit",
+    ]
+    .map(str::to_owned);
     let operator = format!("/operators/{}", encoded(OPERATOR));
-    let steps = ["", "/grant", "/grant?scope=all", "/revoke?scope=all", "/disable", "/enable", "/link"];
+    let steps =
+        ["", "/grant", "/grant?scope=all", "/revoke?scope=all", "/disable", "/enable", "/link", "/unlink"];
     pages.chain(beside).chain(steps.map(|step| format!("{operator}{step}"))).collect()
 }
 

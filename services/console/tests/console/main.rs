@@ -14,6 +14,7 @@ mod operators;
 mod providers;
 mod redrives;
 mod sends;
+mod settings;
 mod setup;
 mod sign_in;
 mod templates;

@@ -105,7 +105,11 @@ async fn both_secrets_verify_during_a_rotation() {
     let hour = std::time::Duration::from_secs(3600);
     let store = &world.context.store;
     assert!(
-        store.webhooks().rotate_webhook_secret(world.app, id, &sealed, hour, &Actor::System).await.unwrap()
+        store
+            .webhooks()
+            .rotate_webhook_secret(world.app, id, &sealed, (hour, None), &Actor::System)
+            .await
+            .unwrap()
     );
     assert_eq!(store.webhooks().webhook_secrets(world.app, id).await.unwrap().len(), 2);
     world.settled(1, Status::Sent).await;
@@ -120,7 +124,7 @@ async fn both_secrets_verify_during_a_rotation() {
         world.app,
         id,
         &sealed,
-        std::time::Duration::ZERO,
+        (std::time::Duration::ZERO, None),
         &Actor::System,
     );
     assert!(again.await.unwrap());

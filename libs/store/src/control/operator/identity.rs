@@ -4,6 +4,7 @@ use domain::{Action, Actor, AppId, Role};
 use serde_json::json;
 use sqlx::PgConnection;
 
+use super::end_access;
 use super::role::is_administered;
 use super::session::{NewSession, insert_session};
 use crate::database::audit::AuditEntry;
@@ -49,6 +50,36 @@ impl Control<'_> {
         insert_session(&mut transaction, operator, session).await?;
         transaction.commit().await?;
         Ok(Ok(operator))
+    }
+
+    /// Removes the identities of an operator, and the roles by claim that came with them. The operator's sessions and codes end. The identity
+    /// that signs in next with the operator's email is linked instead. Returns None if there is no such operator, and false if it has no
+    /// identity.
+    pub async fn unlink_operator(self, email: &str, actor: &Actor) -> Result<Option<bool>, Error> {
+        let mut transaction = self.0.begin().await?;
+        is_administered(&mut transaction).await?;
+        let operator = sqlx::query_scalar!("SELECT id FROM operator WHERE email = $1 FOR UPDATE", email)
+            .fetch_optional(&mut *transaction)
+            .await?;
+        let Some(operator) = operator else { return Ok(None) };
+        let issuers = sqlx::query_scalar!(
+            "DELETE FROM operator_identity WHERE operator_id = $1 RETURNING issuer",
+            operator
+        )
+        .fetch_all(&mut *transaction)
+        .await?;
+        if issuers.is_empty() {
+            return Ok(Some(false));
+        }
+        sqlx::query!("DELETE FROM operator_grant WHERE operator_id = $1 AND by_claim", operator)
+            .execute(&mut *transaction)
+            .await?;
+        end_access(&mut transaction, operator).await?;
+        let subject = operator.to_string();
+        let entry = AuditEntry::new(None, actor, Action::OperatorUnlink, &subject);
+        entry.changed(Some(json!({"issuers": issuers})), None).write(&mut transaction).await?;
+        transaction.commit().await?;
+        Ok(Some(true))
     }
 }
 

@@ -100,6 +100,7 @@ impl Control<'_> {
             signed_in_at: row.signed_in_at.map(Timestamp::from),
             grants: Vec::new(),
             claimed: Vec::new(),
+            issuers: Vec::new(),
         };
         Ok(Some((self.with_roles(operator).await?, row.method)))
     }

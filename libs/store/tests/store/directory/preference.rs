@@ -9,7 +9,7 @@ use crate::{Fixture, fixture};
 
 async fn category(fixture: &Fixture, app: AppId, identifier: &str) -> CategoryId {
     let new = NewCategory { identifier, name: identifier, ..NewCategory::default() };
-    fixture.store.directory().create_category(app, new).await.unwrap().unwrap().id
+    fixture.store.directory().create_category(app, new, None).await.unwrap().unwrap().id
 }
 
 #[tokio::test]
@@ -45,7 +45,7 @@ async fn deleting_a_category_deletes_its_preferences() {
     let choices = BTreeMap::from([((orders, Channel::Email), false), ((foreign, Channel::Email), false)]);
     fixture.store.directory().set_preferences(shop, "ada", &choices).await.unwrap();
     assert_eq!(fixture.count("SELECT count(*) FROM preference").await, 1);
-    assert!(fixture.store.directory().delete_category(shop, orders).await.unwrap());
+    assert!(fixture.store.directory().delete_category(shop, orders, None).await.unwrap());
     assert_eq!(fixture.count("SELECT count(*) FROM preference").await, 0);
     fixture.store.directory().set_preferences(shop, "ada", &choices).await.unwrap();
     assert_eq!(fixture.store.directory().list_preferences(shop, "ada").await.unwrap(), []);

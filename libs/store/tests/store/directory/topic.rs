@@ -25,9 +25,9 @@ async fn a_topic_belongs_to_its_app_and_keeps_values_that_are_not_given() {
     let fixture = fixture().await;
     let (shop, bank) = (fixture.app("shop").await, fixture.app("bank").await);
     let directory = fixture.store.directory();
-    let (created, is_new) = directory.put_topic(shop, "news", None, Some(true)).await.unwrap();
+    let (created, is_new) = directory.put_topic(shop, "news", (None, Some(true)), None).await.unwrap();
     assert!(is_new && created.open && created.name == "news");
-    let (changed, is_new) = directory.put_topic(shop, "news", Some("News"), None).await.unwrap();
+    let (changed, is_new) = directory.put_topic(shop, "news", (Some("News"), None), None).await.unwrap();
     assert!(!is_new && changed.open && changed.name == "News" && changed.id == created.id);
     assert_eq!(directory.find_topic(shop, "news").await.unwrap(), Some(changed.clone()));
     assert_eq!(directory.find_topic(bank, "news").await.unwrap(), None);
@@ -36,9 +36,9 @@ async fn a_topic_belongs_to_its_app_and_keeps_values_that_are_not_given() {
     assert!(directory.list_visible_topics(bank, "ada", None, 10).await.unwrap().is_empty());
     let visible = OwnSubscription { topic: changed, channels: None };
     assert_eq!(directory.list_visible_topics(shop, "ada", None, 10).await.unwrap(), [visible]);
-    assert!(!directory.delete_topic(bank, "news").await.unwrap());
-    assert!(directory.delete_topic(shop, "news").await.unwrap());
-    assert!(!directory.delete_topic(shop, "news").await.unwrap());
+    assert!(!directory.delete_topic(bank, "news", None).await.unwrap());
+    assert!(directory.delete_topic(shop, "news", None).await.unwrap());
+    assert!(!directory.delete_topic(shop, "news", None).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -46,7 +46,7 @@ async fn concurrent_changes_of_subscriptions_do_not_deadlock() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let users = users(&fixture, app, 40).await;
-    fixture.store.directory().put_topic(app, "news", None, Some(true)).await.unwrap();
+    fixture.store.directory().put_topic(app, "news", (None, Some(true)), None).await.unwrap();
     let mut writers = JoinSet::new();
     for writer in 0..24 {
         let (store, mut users) = (fixture.store.clone(), users.clone());
@@ -85,10 +85,10 @@ async fn no_subscription_of_a_deleted_topic_is_forgotten() {
             for _ in 0..20 {
                 match writer % 4 {
                     0 => {
-                        directory.delete_topic(app, "news").await.unwrap();
+                        directory.delete_topic(app, "news", None).await.unwrap();
                     }
                     1 => {
-                        directory.put_topic(app, "news", None, Some(true)).await.unwrap();
+                        directory.put_topic(app, "news", (None, Some(true)), None).await.unwrap();
                     }
                     2 => {
                         directory.subscribe_user(app, "news", &users[writer], None, NOW).await.unwrap();
@@ -103,7 +103,7 @@ async fn no_subscription_of_a_deleted_topic_is_forgotten() {
     while let Some(written) = writers.join_next().await {
         written.unwrap();
     }
-    fixture.store.directory().delete_topic(app, "news").await.unwrap();
+    fixture.store.directory().delete_topic(app, "news", None).await.unwrap();
     while fixture.store.directory().remove_deleted_subscriptions(3).await.unwrap() > 0 {}
     for query in [
         "SELECT count(*) FROM topic",
@@ -126,7 +126,7 @@ async fn subscriptions_of_a_deleted_topic_are_removed_in_steps() {
         assert!(changes.iter().all(|(_, change)| *change == SubscriptionChange::Subscribed), "{changes:?}");
     }
     assert_eq!(directory.remove_deleted_subscriptions(2).await.unwrap(), 0);
-    assert!(directory.delete_topic(app, "deleted").await.unwrap());
+    assert!(directory.delete_topic(app, "deleted", None).await.unwrap());
     // The last step removes one subscription and the record of the topic.
     for expected in [2, 2, 2, 0] {
         assert_eq!(directory.remove_deleted_subscriptions(2).await.unwrap(), expected);

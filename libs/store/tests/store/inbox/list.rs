@@ -75,7 +75,7 @@ async fn filters_apply_to_lists_and_counts_alike() {
     let ada = fixture.store.directory().merge_user(app, "ada", Object::new()).await.unwrap().number;
     fixture.add_items(app, ada, 1, 4).await;
     let orders = NewCategory { identifier: "orders", name: "Orders", ..NewCategory::default() };
-    let orders = fixture.store.directory().create_category(app, orders).await.unwrap().unwrap();
+    let orders = fixture.store.directory().create_category(app, orders, None).await.unwrap().unwrap();
     sqlx::query("UPDATE inbox_item SET category_id = $1 WHERE id IN (1, 2)")
         .bind(orders.id.0)
         .execute(&fixture.pool)

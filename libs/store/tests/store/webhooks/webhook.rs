@@ -42,7 +42,7 @@ async fn the_audit_log_names_an_endpoint_without_its_tokens() {
         fixture
             .store
             .webhooks()
-            .rotate_webhook_secret(app, ids[0], b"new", hour, &Actor::System)
+            .rotate_webhook_secret(app, ids[0], b"new", (hour, None), &Actor::System)
             .await
             .unwrap()
     );
