@@ -10,6 +10,7 @@ mod browser;
 mod chromium;
 mod clients;
 mod console;
+mod console_jobs;
 mod console_keyboard;
 mod console_templates;
 #[path = "../e2e/descendants.rs"]
@@ -17,6 +18,7 @@ mod console_templates;
 mod descendants;
 mod email;
 mod handbook;
+mod hands;
 mod headless;
 mod inbox;
 mod linked_preferences;
