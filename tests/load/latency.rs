@@ -64,7 +64,19 @@ pub(crate) struct Memory {
 
 /// Measures with an installation of its own, whose streams contain no earlier sends. Its tables contain `old` sends.
 pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
-    let installation = &Installation::start(old).await;
+    let (installation, provider) = &prepare(old).await;
+    let mut report = LatencyReport::default();
+    for round in 1..=rounds {
+        eprintln!("latency: round {round} of {rounds}");
+        installation.settle().await;
+        report.measure(installation, provider).await;
+    }
+    report
+}
+
+/// Starts an installation with users, and a mail server.
+pub(crate) async fn prepare(old: u32) -> (Installation, SmtpStandIn) {
+    let installation = Installation::start(old).await;
     for index in 0..USERS {
         let profile = Object::from_iter([("email".to_owned(), json!(format!("u{index}@example.com")))]);
         let directory = installation.store.directory();
@@ -75,18 +87,12 @@ pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
         "host": "127.0.0.1", "port": provider.address().port(), "security": "none", "from": "shop@example.com",
     });
     installation.provider(Channel::Email, "smtp", &settings, &json!({})).await;
-    let mut report = LatencyReport::default();
-    for round in 1..=rounds {
-        eprintln!("latency: round {round} of {rounds}");
-        installation.settle().await;
-        report.measure(installation, &provider).await;
-    }
-    report
+    (installation, provider)
 }
 
 impl LatencyReport {
     async fn measure(&mut self, installation: &Installation, provider: &SmtpStandIn) {
-        let run = Run::start(installation, provider).await;
+        let run = Run::start(installation, provider, 1 + FLOOD + MEASURED).await;
         run.send(0..1, f64::INFINITY).await;
         let idle: Vec<_> = run
             .services
@@ -127,7 +133,7 @@ impl LatencyReport {
 }
 
 /// A running installation with live clients.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     installation: &'a Installation,
     provider: &'a SmtpStandIn,
     address: std::net::SocketAddr,
@@ -138,7 +144,12 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    async fn start<'a>(installation: &'a Installation, provider: &'a SmtpStandIn) -> Run<'a> {
+    /// Starts the services, for a number of sends.
+    pub(crate) async fn start<'a>(
+        installation: &'a Installation,
+        provider: &'a SmtpStandIn,
+        sends: usize,
+    ) -> Run<'a> {
         provider.outbox().clear().unwrap();
         let address = free_address();
         let listen = address.to_string();
@@ -150,13 +161,13 @@ impl Run<'_> {
         ];
         let services = ROLES.map(|role| installation.serve(role, &environment)).into();
         await_listening(address).await;
-        let arrivals = Arc::new(Arrivals::new(1 + FLOOD + MEASURED));
+        let arrivals = Arc::new(Arrivals::new(sends));
         let connections = open_all(installation, address, USERS, &arrivals).await;
         Run { installation, provider, address, services, arrivals, _connections: connections }
     }
 
     /// Makes sends at a rate per second, and waits until all have reached inbox and provider. Returns the time of each answer.
-    async fn send(&self, numbers: std::ops::Range<usize>, per_second: f64) -> Vec<Timestamp> {
+    pub(crate) async fn send(&self, numbers: std::ops::Range<usize>, per_second: f64) -> Vec<Timestamp> {
         let before = self.provider.outbox().captures().len();
         let (first, count) = (numbers.start, numbers.len());
         let answers = Arc::new(std::sync::Mutex::new(vec![Timestamp::from_millis(0); count]));

@@ -19,6 +19,7 @@ use crate::live::LiveReport;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
 use crate::series::Series;
+use crate::viewers::ViewersReport;
 
 /// Description of the machine, and all results.
 #[derive(Serialize)]
@@ -34,6 +35,7 @@ pub(crate) struct Report {
     pub(crate) webhooks: Vec<DeliveryReport>,
     pub(crate) live: Option<LiveReport>,
     pub(crate) latency: Option<LatencyReport>,
+    pub(crate) viewers: Option<ViewersReport>,
     pub(crate) cells: Option<CellsReport>,
 }
 
@@ -52,6 +54,7 @@ impl Report {
             webhooks: Vec::new(),
             live: None,
             latency: None,
+            viewers: None,
             cells: None,
         }
     }
@@ -95,6 +98,9 @@ impl fmt::Display for Report {
         }
         if let Some(latency) = &self.latency {
             show_latency(f, latency)?;
+        }
+        if let Some(viewers) = &self.viewers {
+            show_viewers(f, viewers)?;
         }
         if let Some(cells) = &self.cells {
             writeln!(f, "\ncells, one core each, sends to 1 recipient")?;
@@ -215,6 +221,17 @@ fn show_latency(f: &mut fmt::Formatter<'_>, latency: &LatencyReport) -> fmt::Res
         writeln!(f, "    {name:<40}{idle:.0} MiB idle ({private:.0} private), {most:.0} MiB at most")?;
     }
     Ok(())
+}
+
+fn show_viewers(f: &mut fmt::Formatter<'_>, viewers: &ViewersReport) -> fmt::Result {
+    writeln!(f, "\nten viewers of the console, deliveries/s")?;
+    for (name, [without, with]) in
+        [("at half of the sustained rate", &viewers.half), ("as fast as they are answered", &viewers.most)]
+    {
+        let ratio = with.of(without);
+        writeln!(f, "  {name:<42}{:>10.0}, {ratio:.3} of {:.0} without", with.median(), without.median())?;
+    }
+    writeln!(f, "  {:<42}{:>10.1} ms", "a page", viewers.page_millis.median())
 }
 
 fn show_live(f: &mut fmt::Formatter<'_>, live: &LiveReport) -> fmt::Result {
