@@ -224,8 +224,9 @@ pub(crate) async fn picture(browser: &mut Browser, window: &Window, name: &str) 
     if std::env::var_os(PICTURES).is_none() {
         return;
     }
-    // The preview of the editor stays in the window.
-    let height = if name.starts_with("template-edit-1280") {
+    // The preview of the editor stays in the window, and the beginning of a long form says enough.
+    let is_cut = ["template-edit-1280", "first-provider", "first-template"];
+    let height = if is_cut.iter().any(|start| name.starts_with(start)) {
         "innerHeight"
     } else {
         "document.documentElement.scrollHeight"

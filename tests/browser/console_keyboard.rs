@@ -5,35 +5,10 @@ use serde_json::{Value, json};
 use crate::browser::{Browser, Window, demo};
 use crate::console::{fill, sign_in_with};
 
-/// Presses of Tab after which a page counts as one without the element.
-const MOST_TABS: usize = 80;
 /// Script that returns the text of the element with the focus.
 const FOCUSED: &str = "document.activeElement.textContent.trim()";
 
 impl Browser {
-    /// Presses Tab until an element that matches the selector has the focus, which must be visible.
-    async fn tab_to(&mut self, window: &Window, selector: &str) {
-        let is_there = format!("document.activeElement.matches({})", json!(selector));
-        for _ in 0..MOST_TABS {
-            if self.evaluate(window, &is_there).await == true {
-                let outline = "getComputedStyle(document.activeElement).outlineStyle !== 'none'";
-                assert_eq!(
-                    self.evaluate(window, outline).await,
-                    true,
-                    "the focus on {selector} is invisible"
-                );
-                return;
-            }
-            self.press(window, "Tab").await;
-        }
-        let focused = self.evaluate(window, FOCUSED).await;
-        panic!("no {selector} within {MOST_TABS} presses of Tab; the last is {focused}");
-    }
-
-    async fn type_text(&mut self, window: &Window, text: &str) {
-        self.call(window, "Input.insertText", json!({"text": text})).await;
-    }
-
     async fn until_heading_is(&mut self, window: &Window, heading: &str) {
         let shown = format!(
             "document.readyState === 'complete' && document.querySelector('h1')?.textContent.trim().startsWith({})",

@@ -6,28 +6,8 @@ use testkit::eventually;
 
 use crate::browser::{Browser, SOON, Window, demo};
 use crate::console::{fill, go, picture, press, sign_in, until_done, until_framed, until_heading};
+use crate::console_jobs::keep_only;
 use crate::running::RunningProcess;
-
-/// Tabs on a page until the focus is on an element.
-const MOST_TABS: usize = 120;
-
-/// Presses Tab until the focus is on an element.
-async fn tab_to(browser: &mut Browser, window: &Window, what: &str, is_it: &str) {
-    let is_it = format!("((it) => {is_it})(document.activeElement)");
-    for _ in 0..MOST_TABS {
-        if browser.evaluate(window, &is_it).await == true {
-            return;
-        }
-        browser.press(window, "Tab").await;
-    }
-    panic!("no Tab leads to {what}");
-}
-
-async fn follow(browser: &mut Browser, window: &Window, text: &str) {
-    let is_it = format!("it.matches('a, button') && it.textContent.trim().startsWith('{text}')");
-    tab_to(browser, window, text, &is_it).await;
-    browser.press(window, "Enter").await;
-}
 
 async fn newest_subject(running: &RunningProcess) -> String {
     let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
@@ -38,15 +18,28 @@ async fn newest_subject(running: &RunningProcess) -> String {
     subject
 }
 
+/// Sends the text of the editor to the operator, by keys.
+async fn send_test(browser: &mut Browser, window: &Window, running: &RunningProcess) {
+    browser.follow(window, "Send a test").await;
+    browser.follow(window, "Send the test").await;
+    until_done(browser, window, "Sent as a test: Email").await;
+    eventually(SOON, "the test", async || {
+        let mails = json!(running.mails("admin@tidings.example").await).to_string();
+        mails.contains("[Test] Parcel NUMBER").then_some(())
+    })
+    .await;
+}
+
 #[tokio::test]
-async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() {
+async fn a_template_is_edited_tested_and_published_by_keyboard() {
     let (running, _files) = demo().await;
     fill(&running).await;
+    keep_only(&running, "editor").await;
     let mut browser = Browser::start(&running).await;
     let window = browser.open_url("about:blank").await;
     go(&mut browser, &window, running.dev("console")).await;
     let (browser, window) = (&mut browser, &window);
-    tab_to(browser, window, "the button", "it.matches('form button')").await;
+    browser.tab_to(window, "form button").await;
     browser.press(window, "Enter").await;
     let overview = "location.pathname === '/apps/demo' && document.readyState === 'complete'";
     browser.until_true(window, "the overview", overview).await;
@@ -54,12 +47,12 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
         browser.press(window, key).await;
     }
     until_heading(browser, window, "Templates").await;
-    follow(browser, window, "order-shipped").await;
+    browser.follow(window, "order-shipped").await;
     until_heading(browser, window, "order-shipped").await;
-    follow(browser, window, "Edit").await;
+    browser.follow(window, "Edit").await;
     until_heading(browser, window, "Edit order-shipped").await;
     until_framed(browser).await;
-    tab_to(browser, window, "the subject", "it.name === 'email.subject'").await;
+    browser.tab_to(window, "[name='email.subject']").await;
     browser
         .evaluate(window, "document.activeElement.select(); window.before = performance.now(); true")
         .await;
@@ -84,7 +77,8 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
     browser.until_true(window, "the dark preview", "document.querySelector('iframe.dark') !== null").await;
     until_framed(browser).await;
 
-    follow(browser, window, "Review and publish").await;
+    send_test(browser, window, &running).await;
+    browser.follow(window, "Review and publish").await;
     until_heading(browser, window, "Publish order-shipped").await;
     let added = browser.evaluate(window, "document.querySelector('.diff ins').textContent").await;
     assert_eq!(added, format!("{subject}!"));
@@ -93,7 +87,7 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
         picture(browser, window, &format!("template-review-{width}-{scheme}")).await;
     }
     browser.has_no_findings_of_axe(window).await;
-    follow(browser, window, "Publish version 5").await;
+    browser.follow(window, "Publish version 5").await;
     until_done(browser, window, "The version is published").await;
     assert_eq!(newest_subject(&running).await, format!("{subject}!"));
     assert_eq!(browser.evaluate(window, "window.violations").await, json!([]));
@@ -103,6 +97,7 @@ async fn a_template_is_edited_by_keyboard_from_the_sign_in_to_the_publication() 
 async fn a_template_is_previewed_tested_and_published_without_scripts() {
     let (running, _files) = demo().await;
     fill(&running).await;
+    keep_only(&running, "editor").await;
     let mut browser = Browser::start(&running).await;
     let window = browser.open_url("about:blank").await;
     browser.call(&window, "Emulation.setScriptExecutionDisabled", json!({"value": true})).await;

@@ -1,4 +1,4 @@
-//! `docs/api.md`: all snippets run in order, in one shell with a running `tidings up`. Each must return the answer
+//! `docs/api.md` and `docs/admin-api.md`: all snippets run in order, in one shell with a running `tidings up`. Each must return the answer
 //! that the guide shows.
 
 use std::io::{BufRead, BufReader, Write};
@@ -8,12 +8,27 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::Value;
+use sqlx::PgPool;
 use testkit::eventually;
 
 use crate::directory::Directory;
 use crate::running::RunningProcess;
 
 const GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/api.md");
+const ADMIN_GUIDE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/admin-api.md");
+/// Address of the console, and time of a preview, in the second guide.
+const SHOWN: [&str; 2] = ["http://127.0.0.1:8090", "2027-01-31T09:00:00.000Z"];
+/// The person and the parked emails of which the second guide speaks.
+const PARKED: &str = "WITH shop AS (SELECT id FROM app WHERE name = 'shop'), people AS (
+     INSERT INTO app_user (app_id, identifier) SELECT id, CASE n WHEN 1 THEN 'ada' ELSE 'user' || n END FROM shop, generate_series(1, 12) AS n
+     RETURNING app_id, number
+   ), made AS (
+     INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, status, reason, provider)
+     SELECT app_id, gen_random_uuid(), '00000000-0000-7000-8000-000000000001', number, number, 'email', 'x@example.com', 'parked',
+       'retries_exhausted', 'main' FROM people RETURNING app_id, id, send_id, user_number
+   )
+   INSERT INTO parked (id, app_id, send_id, delivery_id, user_number, stream, message, cause, parked_at)
+   SELECT gen_random_uuid(), app_id, send_id, id, user_number, 'JOB_email_bulk', '', '535', now() - interval '1 minute' FROM made";
 /// Beginning of a snippet that is repeated until it returns the expected answer.
 const WAITS: &str = "# Once ";
 const HAPPENS_WITHIN: Duration = Duration::from_secs(30);
@@ -31,7 +46,7 @@ struct Snippet {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_snippet_of_the_guide_returns_the_answer_in_the_guide() {
-    let snippets = snippets(&std::fs::read_to_string(GUIDE).unwrap());
+    let snippets = snippets(&std::fs::read_to_string(GUIDE).unwrap(), false);
     assert!(
         snippets.iter().filter(|snippet| snippet.answer.is_some()).count() >= 10,
         "the guide has no answers"
@@ -51,16 +66,47 @@ async fn every_snippet_of_the_guide_returns_the_answer_in_the_guide() {
     assert_eq!(running.stop().await, 0, "{}", running.log());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn every_snippet_of_the_guide_to_the_admin_api_succeeds() {
+    let mut snippets = snippets(&std::fs::read_to_string(ADMIN_GUIDE).unwrap(), true);
+    let directory = Directory::new();
+    let mut running = RunningProcess::start(&directory.path().join(".tidings")).await;
+    let console = running.dev("console").split("/welcome").next().unwrap().to_owned();
+    let mut shell = Shell::start(&directory, &running);
+    let (mut at, mut is_filled) = (None::<String>, false);
+    for snippet in &mut snippets {
+        if snippet.script.contains("/explain") && !is_filled {
+            let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+            sqlx::raw_sql(PARKED).execute(&pool).await.unwrap();
+            pool.close().await;
+            is_filled = true;
+        }
+        snippet.script = snippet.script.replace(SHOWN[0], &console);
+        if let Some(at) = &at {
+            snippet.script = snippet.script.replace(SHOWN[1], at);
+        }
+        let output = snippet.run(&mut shell);
+        let output =
+            output.unwrap_or_else(|wrong| panic!("docs/admin-api.md, line {}: {wrong}", snippet.line));
+        let answer: Value = serde_json::from_str(&output).unwrap_or_default();
+        at = answer["at"].as_str().map(str::to_owned);
+    }
+    assert!(is_filled && snippets.len() >= 6, "{}", snippets.len());
+    println!("{} snippets of docs/admin-api.md ran", snippets.len());
+    assert_eq!(running.stop().await, 0, "{}", running.log());
+}
+
 impl Snippet {
-    fn run(&self, shell: &mut Shell) -> Result<(), String> {
+    /// Returns what the shell printed.
+    fn run(&self, shell: &mut Shell) -> Result<String, String> {
         let (code, output) = shell.run(&self.script);
         let wrong = |why: &str| Err(format!("{why}\n{}\n{output}", self.script));
         match &self.answer {
             _ if code != 0 => wrong(&format!("exit code {code}")),
             None if output.contains(r#""status":"error""#) => wrong("the answer is an error"),
-            None => Ok(()),
+            None => Ok(output),
             Some(expected) => match serde_json::from_str(&output) {
-                Ok(found) if matches(expected, &found) => Ok(()),
+                Ok(found) if matches(expected, &found) => Ok(output),
                 Ok(_) => wrong(&format!("the guide shows {expected}, the answer is")),
                 Err(error) => wrong(&format!("the answer is not JSON: {error}")),
             },
@@ -68,8 +114,8 @@ impl Snippet {
     }
 }
 
-/// Lists the `sh` blocks, each with the `json` block that directly follows it.
-fn snippets(guide: &str) -> Vec<Snippet> {
+/// Lists the `sh` blocks, each with the `json` block that directly follows it. If `has_files` is true, other `json` blocks show files.
+fn snippets(guide: &str, has_files: bool) -> Vec<Snippet> {
     let mut snippets: Vec<Snippet> = Vec::new();
     let mut lines = (1..).zip(guide.lines());
     let mut between = String::new();
@@ -82,6 +128,7 @@ fn snippets(guide: &str) -> Vec<Snippet> {
         let text = text.join("\n");
         match language {
             "sh" => snippets.push(Snippet { line: number, script: text, answer: None }),
+            "json" if has_files && !between.is_empty() => {}
             "json" => {
                 assert!(between.is_empty(), "line {number}: an answer must directly follow its snippet");
                 let answer =

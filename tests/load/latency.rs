@@ -64,19 +64,19 @@ pub(crate) struct Memory {
 
 /// Measures with an installation of its own, whose streams contain no earlier sends. Its tables contain `old` sends.
 pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
-    let installation = &Installation::start(old).await;
-    let provider = prepare(installation).await;
+    let (installation, provider) = &prepare(old).await;
     let mut report = LatencyReport::default();
     for round in 1..=rounds {
         eprintln!("latency: round {round} of {rounds}");
         installation.settle().await;
-        report.measure(installation, &provider).await;
+        report.measure(installation, provider).await;
     }
     report
 }
 
-/// Creates the users and the provider of their emails.
-pub(crate) async fn prepare(installation: &Installation) -> SmtpStandIn {
+/// Starts an installation with users, and a mail server.
+pub(crate) async fn prepare(old: u32) -> (Installation, SmtpStandIn) {
+    let installation = Installation::start(old).await;
     for index in 0..USERS {
         let profile = Object::from_iter([("email".to_owned(), json!(format!("u{index}@example.com")))]);
         let directory = installation.store.directory();
@@ -87,7 +87,7 @@ pub(crate) async fn prepare(installation: &Installation) -> SmtpStandIn {
         "host": "127.0.0.1", "port": provider.address().port(), "security": "none", "from": "shop@example.com",
     });
     installation.provider(Channel::Email, "smtp", &settings, &json!({})).await;
-    provider
+    (installation, provider)
 }
 
 impl LatencyReport {
@@ -136,7 +136,7 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts the services for this number of sends.
+    /// Starts the services, for a number of sends.
     pub(crate) async fn start<'a>(
         installation: &'a Installation,
         provider: &'a SmtpStandIn,

@@ -1,5 +1,5 @@
 //! Benchmarks of throughput: accepted sends, planned recipients, projected inbox events, deliveries and webhooks per second, and the
-//! cost of live connections, and the time from acceptance to arrival. Each rate is compared with a bare implementation in the same run.
+//! cost of live connections and of viewers of the console, and the time from acceptance to arrival. Each rate is compared with a bare implementation in the same run.
 //!
 //! Compare runs only by these ratios, and by rates and times only within a run, because the speed of a machine changes over time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -23,6 +23,7 @@ mod rates;
 mod report;
 mod role;
 mod series;
+mod viewers;
 mod webhooks;
 
 use std::path::PathBuf;
@@ -37,7 +38,7 @@ use crate::report::Report;
 use crate::role::Role;
 
 /// Measures sends accepted, recipients planned, inbox events projected, deliveries made and webhooks sent per second, the cost of
-/// live connections, and the time from acceptance to arrival.
+/// live connections and of viewers of the console, and the time from acceptance to arrival.
 #[derive(Parser)]
 struct Arguments {
     /// Measurement to make; all by default
@@ -88,6 +89,7 @@ enum Measurement {
     Live,
     Latency,
     Rates,
+    Viewers,
     Cells,
 }
 
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
         Some(Role::MobilePush) => service("tidings-mobile-push", mobile_push::run),
         Some(Role::Sms) => service("tidings-sms", sms::run),
         Some(Role::Webhooks) => service("tidings-webhooks", ::webhooks::run),
+        Some(Role::Console) => service("tidings-console", |context| ::console::run(context, &[])),
         Some(Role::BareServer) => bare_server::main(),
         Some(Role::BareStream) => bare_stream::main(),
         None => {
@@ -154,6 +157,9 @@ async fn measure(arguments: &Arguments) {
     }
     if wanted(Measurement::Rates) {
         report.rates = rates::measure(arguments.rounds, old).await;
+    }
+    if wanted(Measurement::Viewers) {
+        report.viewers = Some(viewers::measure(arguments.rounds, old).await);
     }
     if wanted(Measurement::Cells) {
         report.cells = Some(cells::measure(arguments.rounds, arguments.recipients / 5).await);

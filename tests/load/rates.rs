@@ -38,18 +38,17 @@ pub(crate) struct RateReport {
 }
 
 pub(crate) async fn measure(rounds: u32, old: u32) -> Vec<RateReport> {
-    let installation = &Installation::start(old).await;
-    let provider = prepare(installation).await;
+    let (installation, provider) = &prepare(old).await;
     let mut reports = RATES.map(|per_second| RateReport { per_second, ..RateReport::default() });
     let sends: u32 = RATES.iter().map(|rate| rate * SPAN).sum();
     for round in 1..=rounds {
         eprintln!("rates: round {round} of {rounds}");
-        let run = Run::start(installation, &provider, FIRST + sends as usize).await;
+        let run = Run::start(installation, provider, FIRST + sends as usize).await;
         run.send(0..FIRST, 100.0).await;
         let mut next = FIRST;
         for report in &mut reports {
             installation.settle().await;
-            next = report.measure(installation, &provider, &run, next).await;
+            next = report.measure(installation, provider, &run, next).await;
         }
     }
     reports.into()

@@ -20,6 +20,7 @@ use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
 use crate::rates::RateReport;
 use crate::series::Series;
+use crate::viewers::ViewersReport;
 
 /// Description of the machine, and all results.
 #[derive(Serialize)]
@@ -36,6 +37,7 @@ pub(crate) struct Report {
     pub(crate) live: Option<LiveReport>,
     pub(crate) latency: Option<LatencyReport>,
     pub(crate) rates: Vec<RateReport>,
+    pub(crate) viewers: Option<ViewersReport>,
     pub(crate) cells: Option<CellsReport>,
 }
 
@@ -55,6 +57,7 @@ impl Report {
             live: None,
             latency: None,
             rates: Vec::new(),
+            viewers: None,
             cells: None,
         }
     }
@@ -101,6 +104,9 @@ impl fmt::Display for Report {
         }
         if !self.rates.is_empty() {
             show_rates(f, &self.rates)?;
+        }
+        if let Some(viewers) = &self.viewers {
+            show_viewers(f, viewers)?;
         }
         if let Some(cells) = &self.cells {
             writeln!(f, "\ncells, one core each, sends to 1 recipient")?;
@@ -244,6 +250,17 @@ fn show_rates(f: &mut fmt::Formatter<'_>, rates: &[RateReport]) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn show_viewers(f: &mut fmt::Formatter<'_>, viewers: &ViewersReport) -> fmt::Result {
+    writeln!(f, "\nten viewers of the console, deliveries/s")?;
+    for (name, [without, with]) in
+        [("at half of the sustained rate", &viewers.half), ("as fast as they are answered", &viewers.most)]
+    {
+        let ratio = with.of(without);
+        writeln!(f, "  {name:<42}{:>10.0}, {ratio:.3} of {:.0} without", with.median(), without.median())?;
+    }
+    writeln!(f, "  {:<42}{:>10.1} ms", "a page", viewers.page_millis.median())
 }
 
 fn show_live(f: &mut fmt::Formatter<'_>, live: &LiveReport) -> fmt::Result {

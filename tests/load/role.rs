@@ -17,6 +17,7 @@ pub(crate) enum Role {
     MobilePush,
     Sms,
     Webhooks,
+    Console,
     /// The bare server: accepts over HTTP, and waits for the log's confirmation.
     BareServer,
     /// The bare server of live connections.
@@ -24,7 +25,7 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    const ALL: [Role; 10] = [
+    const ALL: [Role; 11] = [
         Role::Gateway,
         Role::Dispatcher,
         Role::Inbox,
@@ -33,6 +34,7 @@ impl Role {
         Role::MobilePush,
         Role::Sms,
         Role::Webhooks,
+        Role::Console,
         Role::BareServer,
         Role::BareStream,
     ];
@@ -61,6 +63,7 @@ impl Role {
             Role::MobilePush => "mobile-push",
             Role::Sms => "sms",
             Role::Webhooks => "webhooks",
+            Role::Console => "console",
             Role::BareServer => "bare-server",
             Role::BareStream => "bare-stream",
         }

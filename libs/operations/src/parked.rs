@@ -5,7 +5,7 @@ use std::fmt;
 
 use domain::{Action, AppId, Channel, DeliveryId, Timestamp};
 use store::deliveries::recent::{LatestAnswer, ParkedMark, ParkedMessage};
-use store::deliveries::redrive::{ParkedEntry, ParkedFilter, position_after};
+use store::deliveries::redrive::{ParkedEntry, ParkedFilter, ParkedPosition, position_after};
 use store::sends::pairs::{AttemptRecord, PairFilter};
 use uuid::Uuid;
 
@@ -87,15 +87,16 @@ impl RedriveReport {
     }
 }
 
-/// Lists at most `limit` parked messages, earliest first.
+/// Lists at most `limit` parked messages behind a position, earliest first.
 pub async fn list(
     operations: &Operations,
     caller: &Caller,
     filter: &ParkedFilter,
+    after: Option<ParkedPosition>,
     limit: i64,
 ) -> Result<Vec<ParkedEntry>, OperationError> {
     caller.may(Permission::View, filter.app)?;
-    Ok(operations.store.deliveries().list_parked(filter, None, limit).await?)
+    Ok(operations.store.deliveries().list_parked(filter, after, limit).await?)
 }
 
 /// Messages of a search in the parked messages of an app.

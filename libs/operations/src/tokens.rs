@@ -109,12 +109,17 @@ pub async fn revoke(operations: &Operations, caller: &Caller, name: &str) -> Res
     if is_revoked { Ok(()) } else { Err(missing) }
 }
 
+/// Returns true if a text has the form of a token, so that only the database knows whether it is one.
+#[must_use]
+pub fn is_well_formed(text: &str) -> bool {
+    text.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == ENCODED_LENGTH)
+}
+
 /// Returns the caller of a token, or None if it is unknown, expired or revoked. Its role is at most that of its creator now; without a role of
 /// the creator, the token counts as revoked.
 pub async fn caller(operations: &Operations, token: &str) -> Result<Option<TokenCaller>, OperationError> {
     // The database looks the digest up by its index. The time that this takes reveals nothing about a token of 256 random bits.
-    let is_whole = token.strip_prefix(PREFIX).is_some_and(|rest| rest.len() == ENCODED_LENGTH);
-    if !is_whole {
+    if !is_well_formed(token) {
         return Ok(None);
     }
     let digest = sha256(token.as_bytes());

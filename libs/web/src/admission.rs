@@ -113,6 +113,11 @@ impl Admission {
         self.count(NonZeroU32::MIN, request, principal, None).await
     }
 
+    /// Counts the look-up of credentials that were not valid before against the limit of the request's peer. 429 if it is exceeded.
+    pub async fn count_look_up(&self, request: &HttpRequest) -> Result<(), Failure> {
+        self.limits.count_look_up(peer::of_request(request)).await
+    }
+
     /// Answers a request whose caller is not known yet. Its waits are charged to its peer, until a call of this type admits the caller; all waits
     /// together take at most `limit`.
     pub async fn serve<T>(

@@ -20,7 +20,7 @@ pub struct Limits {
     /// Buckets for requests with wrong credentials, by peer. They are separate, so that such requests do not use up the limits
     /// of requests with valid credentials.
     refusals: RateLimits,
-    /// Buckets for look-ups of unknown API keys, by peer.
+    /// Buckets for look-ups of unknown API keys and tokens, by peer.
     look_ups: RateLimits,
     per_app: NonZeroU32,
     per_user: NonZeroU32,
@@ -77,7 +77,7 @@ impl Limits {
         tightest
     }
 
-    /// Counts the look-up of an unknown API key. Returns 429 if the peer exceeds its limit.
+    /// Counts the look-up of an unknown API key or token. Returns 429 if the peer exceeds its limit.
     pub async fn count_look_up(&self, peer: Peer) -> Result<(), Failure> {
         let look_ups = self.look_ups.count(Proof::Nothing, Key::Peer(peer), self.refusals_per_peer).await;
         limited(look_ups)

@@ -30,6 +30,7 @@ use actix_web::http::header::{
 };
 use actix_web::web::Data;
 use actix_web::{FromRequest as _, HttpRequest, HttpResponse};
+use moka::future::Cache;
 use operations::{Caller, apps as cases};
 use serde_json::Value;
 use store::control::app::App;
@@ -50,11 +51,16 @@ use crate::route::segments;
 
 /// Time limit for an answer. A change that did not finish is undone.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(60);
+/// Time after its last use for which a token counts as seen. Look-ups of seen tokens are exempt from the limit on look-ups.
+const SEEN_FOR: Duration = Duration::from_secs(24 * 3_600);
+const MOST_SEEN: u64 = 10_000;
 const REVALIDATE: [(HeaderName, &str); 1] = [(CACHE_CONTROL, "no-cache")];
 
 /// Limits, document and page of the admin API.
 pub(crate) struct AdminApi {
     admission: Data<Admission>,
+    /// Digests of the tokens that were valid when they were last looked up.
+    seen_tokens: Cache<[u8; 32], ()>,
     document: File,
     page: File,
 }
@@ -74,6 +80,7 @@ impl AdminApi {
         let document = document::describe(url)?;
         Ok(AdminApi {
             admission: Admission::of_admin_api(context),
+            seen_tokens: Cache::builder().max_capacity(MOST_SEEN).time_to_idle(SEEN_FOR).build(),
             page: File::new("text/html; charset=utf-8", page::render(base, version, &document)?)?,
             document: File::new("application/json", serde_json::to_vec(&document)?)?,
         })

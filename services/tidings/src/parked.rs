@@ -153,7 +153,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
     let filter = arguments.selection.filter(&control_plane).await?;
     let ControlPlane { operations, caller, .. } = control_plane;
-    let parked = parked::list(&operations, &caller, &filter, arguments.limit).await?;
+    let parked = parked::list(&operations, &caller, &filter, None, arguments.limit).await?;
     Ok(render(parked, arguments.options.json))
 }
 

@@ -89,7 +89,7 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
     let control_plane = arguments.options.open().await?;
     let named = arguments.app.as_ref().or(arguments.app_option.as_ref());
     let app = control_plane.app_id(named.map(String::as_str)).await?;
-    let filter = SuppressionFilter { app, channel: arguments.channel };
+    let filter = SuppressionFilter { app, channel: arguments.channel, after: None };
     let more_than_asked = i64::from(arguments.limit) + 1;
     let ControlPlane { operations, caller, .. } = control_plane;
     let found = suppressions::list(&operations, &caller, filter, more_than_asked, arguments.reveal).await?;

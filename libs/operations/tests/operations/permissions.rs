@@ -66,7 +66,7 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     let draft = Draft::read(&*KINDS, provider).unwrap();
     let url = "https://shop.example/hook";
     let of_app = ParkedFilter { app: Some(app), ..ParkedFilter::default() };
-    let suppressed = SuppressionFilter { app: Some(app), channel: None };
+    let suppressed = SuppressionFilter { app: Some(app), ..SuppressionFilter::default() };
     let mut denied = directory_denials(world, operations, caller).await;
     denied.extend(template_denials(world, operations, caller).await);
     denied.extend(reading_denials(world, operations, caller).await);
@@ -80,7 +80,7 @@ async fn denials(world: &World, operations: &Operations, caller: &Caller) -> Vec
     call!(denied, "list waiting", requests::waiting(operations, caller, Some(app)));
     call!(denied, "explain send", explain::request(operations, caller, app, "ada", send, false));
     call!(denied, "explain sends", explain::latest(operations, caller, app, "ada", any, 1, false));
-    call!(denied, "list parked", parked::list(operations, caller, &of_app, 1));
+    call!(denied, "list parked", parked::list(operations, caller, &of_app, None, 1));
     call!(denied, "list suppressions", suppressions::list(operations, caller, suppressed, 1, false));
     call!(denied, "reveal suppressions", suppressions::list(operations, caller, suppressed, 1, true));
     call!(denied, "lift suppression", suppressions::lift(operations, caller, app, Channel::Sms, "+49151"));

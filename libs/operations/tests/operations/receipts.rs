@@ -67,7 +67,7 @@ async fn stop_and_start_hold_in_the_app_of_the_provider() {
     let main = provider(&system, Channel::Sms, "main");
     let number = "+4915112345678";
     let stopped = async || {
-        let filter = SuppressionFilter { app: None, channel: Some(Channel::Sms) };
+        let filter = SuppressionFilter { channel: Some(Channel::Sms), ..SuppressionFilter::default() };
         let admin = Caller::of_command("ada".to_owned());
         let suppressed = suppressions::list(&system.operations, &admin, filter, 10, true).await.unwrap();
         suppressed.into_iter().map(|found| (found.app, found.target)).collect::<Vec<_>>()

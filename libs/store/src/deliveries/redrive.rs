@@ -2,6 +2,8 @@
 
 pub mod run;
 
+use std::fmt::{self, Display, Formatter};
+
 use chrono::{DateTime, Utc};
 use domain::redrive::{Obstacles, ParkedMessage, Skip};
 use domain::{
@@ -43,6 +45,22 @@ pub struct ParkedFilter {
 pub struct ParkedPosition {
     at: DateTime<Utc>,
     id: Uuid,
+}
+
+impl ParkedPosition {
+    /// Reads the text of a position. Returns None if it is not one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<ParkedPosition> {
+        let (micros, id) = text.split_once('_')?;
+        let at = DateTime::from_timestamp_micros(micros.parse().ok()?)?;
+        Some(ParkedPosition { at, id: id.parse().ok()? })
+    }
+}
+
+impl Display for ParkedPosition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.at.timestamp_micros(), self.id)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -22,7 +22,7 @@ use crate::database::instant::instant;
 use crate::{Deliveries, Error};
 
 pub use lift::{LiftedSuppression, RestoreResult};
-pub use list::{Suppression, SuppressionFilter};
+pub use list::{Suppression, SuppressionFilter, SuppressionPosition};
 pub use of_targets::SuppressedTarget;
 
 pub(crate) struct DeadTarget<'a> {

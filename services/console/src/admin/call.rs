@@ -4,9 +4,11 @@ use std::cell::RefCell;
 
 use actix_web::HttpRequest;
 use actix_web::http::header::{AUTHORIZATION, IF_MATCH};
+use credentials::secrets::sha256;
 use domain::body::Body;
 use domain::{AppId, Channel, Problem, Timestamp};
-use operations::{Caller, Operations, apps, tokens};
+use operations::tokens::{self, TokenCaller};
+use operations::{Caller, Operations, apps};
 use serde_json::{Value, json};
 use store::control::app::App;
 use uuid::Uuid;
@@ -41,7 +43,7 @@ pub(super) async fn authenticate(
     request: &HttpRequest,
 ) -> Result<Caller, Failure> {
     let found = match bearer(request) {
-        Some(token) => tokens::caller(&console.operations, token).await?,
+        Some(token) => look_up(console, admission, request, token).await?,
         None => None,
     };
     let Some(found) = found else {
@@ -56,6 +58,31 @@ pub(super) async fn authenticate(
     };
     admission.admit_token(request, found.id).await?;
     Ok(found.caller)
+}
+
+/// Looks a token up. Unless it was valid at its last look-up, this counts against the limit of the peer first, so that wrong tokens do not
+/// keep the database busy.
+async fn look_up(
+    console: &Console,
+    admission: &Admission,
+    request: &HttpRequest,
+    token: &str,
+) -> Result<Option<TokenCaller>, Failure> {
+    if !tokens::is_well_formed(token) {
+        return Ok(None);
+    }
+    let (seen, digest) = (&console.admin.seen_tokens, sha256(token.as_bytes()));
+    let is_seen = seen.get(&digest).await.is_some();
+    if !is_seen {
+        admission.count_look_up(request).await?;
+    }
+    let found = tokens::caller(&console.operations, token).await?;
+    if found.is_some() {
+        seen.insert(digest, ()).await;
+    } else if is_seen {
+        seen.invalidate(&digest).await;
+    }
+    Ok(found)
 }
 
 fn bearer(request: &HttpRequest) -> Option<&str> {

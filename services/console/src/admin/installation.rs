@@ -1,13 +1,14 @@
 //! Figures, processes, the audit log and refused calls.
 
 use domain::{ActorKind, Channel, Timestamp};
+use operations::audit::NamedRow;
 use operations::installation::Work;
 use operations::overview::{Count as Counted, Overview};
 use operations::refused_calls::RefusedCalls;
 use operations::{audit, refused_calls};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use store::database::audit::{AuditFilter, AuditRow, AuditScope};
+use store::database::audit::AuditRow;
 use utoipa::ToSchema;
 use web::cursor;
 use web::vocabulary::{self, Count, FreeObject, Time};
@@ -226,15 +227,15 @@ impl From<AuditRow> for AuditBody {
 
 pub(super) async fn list_audit(call: &Call<'_>) -> Answer<Page<AuditBody>> {
     let app = call.app_of_query().await?;
-    let (since, actor_kind, limit) = call.query(|query, problems| {
+    let (since, kind, before, limit) = call.query(|query, problems| {
         let kinds: Vec<_> = ActorKind::ALL.iter().map(|kind| (kind.as_str(), *kind)).collect();
         let kind = query.one_of("actorKind", &kinds, problems);
-        (time(query, "since", problems), kind, limit(query, problems))
+        let before = cursor::read(query, |text| text.parse().ok(), problems);
+        (time(query, "since", problems), kind, before, limit(query, problems))
     })?;
-    let scope = app.map_or(AuditScope::All, AuditScope::App);
-    let filter = AuditFilter { scope, actor_kind, since };
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    Ok(Page::whole(audit::list(call.operations(), &call.caller, filter, limit).await?))
+    let is_wanted = |named: &NamedRow| kind.is_none() || named.row.actor_kind == kind;
+    let read = audit::page(call.operations(), &call.caller, app, (before, since), limit, is_wanted).await?;
+    Ok(Page::new(read.rows.into_iter().map(|named| named.row), read.next))
 }
 
 impl From<RefusedCalls> for RefusedBody {

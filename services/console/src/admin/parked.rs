@@ -12,9 +12,10 @@ use operations::redrives::{self, LARGE, MOST_SELECTED, NewRedrive, RATES, Redriv
 use serde::Serialize;
 use serde_json::{Map, Value};
 use store::deliveries::redrive::run::RedriveRun;
-use store::deliveries::redrive::{ParkedEntry, ParkedFilter};
+use store::deliveries::redrive::{ParkedEntry, ParkedFilter, ParkedPosition, position_after};
 use utoipa::ToSchema;
 use uuid::Uuid;
+use web::cursor;
 use web::query::Query;
 use web::vocabulary::{self, Count, FreeObject, Time};
 
@@ -199,11 +200,14 @@ fn filter_of(query: &Query, app: Option<AppId>, problems: &mut Vec<Problem>) -> 
 
 pub(super) async fn list(call: &Call<'_>) -> Answer<Page<ParkedBody>> {
     let app = call.app_of_query().await?;
-    let (filter, limit) =
-        call.query(|query, problems| (filter_of(query, app, problems), limit(query, problems)))?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let found = cases::list(call.operations(), &call.caller, &filter, limit).await?;
-    Ok(Page::whole(found.into_iter().map(|entry| parked(&call.caller, entry))))
+    let (filter, after, limit) = call.query(|query, problems| {
+        let after = cursor::read(query, ParkedPosition::parse, problems);
+        (filter_of(query, app, problems), after, limit(query, problems))
+    })?;
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found = cases::list(call.operations(), &call.caller, &filter, after, most).await?;
+    let next = position_after(&found).filter(|_| found.len() == limit);
+    Ok(Page::new(found.into_iter().map(|entry| parked(&call.caller, entry)), next))
 }
 
 pub(super) async fn show(call: &Call<'_>) -> Answer<ShownParked> {

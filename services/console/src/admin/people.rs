@@ -7,7 +7,7 @@ use operations::requests::SendFilter;
 use operations::users::{self, UserFilter};
 use operations::{Object, OperationError, suppressions};
 use serde::Serialize;
-use store::deliveries::suppression::{Suppression, SuppressionFilter};
+use store::deliveries::suppression::{Suppression, SuppressionFilter, SuppressionPosition};
 use utoipa::ToSchema;
 use web::cursor;
 use web::failure::Failure;
@@ -15,7 +15,7 @@ use web::query::Query;
 use web::vocabulary::{self, Count, Time};
 
 use super::call::{Answer, Call, channel, limit, time};
-use super::route::{Nothing, parameter};
+use super::route::Nothing;
 use super::sends::{SendBody, send_of_query};
 use super::shape::Page;
 
@@ -381,10 +381,15 @@ fn now(now: Now) -> Vec<NowBody> {
 
 pub(super) async fn list_suppressions(call: &Call<'_>) -> Answer<Page<SuppressionBody>> {
     let app = call.app_of_query().await?;
-    let channel = call.query(channel)?;
-    let filter = SuppressionFilter { app, channel };
-    let found = suppressions::list(call.operations(), &call.caller, filter, parameter::MOST, false).await?;
-    Ok(Page::whole(found))
+    let (channel, after, limit) = call.query(|query, problems| {
+        let after = cursor::read(query, SuppressionPosition::parse, problems);
+        (channel(query, problems), after, limit(query, problems))
+    })?;
+    let filter = SuppressionFilter { app, channel, after };
+    let most = i64::try_from(limit).unwrap_or(i64::MAX);
+    let found = suppressions::list(call.operations(), &call.caller, filter, most, false).await?;
+    let next = found.last().filter(|_| found.len() == limit).map(|last| last.position);
+    Ok(Page::new(found, next))
 }
 
 pub(super) async fn lift_suppression(call: &Call<'_>) -> Answer<Nothing> {

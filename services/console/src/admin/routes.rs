@@ -204,20 +204,21 @@ routes! { ROUTES:
     /// Explains why a person got a notification or did not.
     GET "/apps/{app}/explain" "explain" "people" View query [PERSON, REQUEST, CATEGORY, SINCE, LIMIT_OF_EXPLAIN, CURSOR, NOW]
         => 200 people::ExplanationBody = people::explain;
-    /// Lists suppressed targets, latest first, at most 1,000.
-    GET "/suppressions" "listSuppressions" "people" View query [APP, CHANNEL]
+    /// Lists suppressed targets, latest first.
+    GET "/suppressions" "listSuppressions" "people" View query [APP, CHANNEL, LIMIT, CURSOR]
         => 200 Page<people::SuppressionBody> = people::list_suppressions;
     /// Lifts the suppression that a delivery led to.
     DELETE "/apps/{app}/suppressions/{channel}/{delivery}" "liftSuppression" "people" LiftSuppressions => 204 Nothing = people::lift_suppression;
 
     /// Lists the deliveries that wait for a provider, grouped by cause.
+    /// The answer has all groups; there are as many as causes.
     GET "/waiting" "listWaiting" "waiting" View query [APP] => 200 Page<sends::WaitingBody> = sends::waiting;
     /// Tries up to 10,000 waiting deliveries of a cause now.
     /// While the provider may not be called, they wait again.
     POST "/apps/{app}/waiting/release" "releaseWaiting" "waiting" Redrive body [sends::WaitingCauseBody] => 200 ChangedBody = sends::release;
 
     /// Lists parked messages, earliest first.
-    GET "/parked" "listParked" "parked" View query [APP, CHANNEL, PROVIDER, CAUSE, CATEGORY, DELIVERY, SINCE, BEFORE, LIMIT]
+    GET "/parked" "listParked" "parked" View query [APP, CHANNEL, PROVIDER, CAUSE, CATEGORY, DELIVERY, SINCE, BEFORE, LIMIT, CURSOR]
         => 200 Page<parked::ParkedBody> = parked::list;
     /// Shows a parked message, by its id or that of its delivery, with the attempts.
     GET "/parked/{message}" "getParked" "parked" View => 200 parked::ShownParked = parked::show;
@@ -245,7 +246,7 @@ routes! { ROUTES:
     /// Lists the processes that run, and the work that waits for them.
     GET "/processes" "listProcesses" "installation" View => 200 installation::ProcessesBody = installation::processes;
     /// Lists rows of the audit log, latest first.
-    GET "/audit" "listAudit" "installation" ReadAuditLog query [APP, ACTOR_KIND, SINCE, LIMIT]
+    GET "/audit" "listAudit" "installation" ReadAuditLog query [APP, ACTOR_KIND, SINCE, LIMIT, CURSOR]
         => 200 Page<installation::AuditBody> = installation::list_audit;
 
     /// Lists the operators.

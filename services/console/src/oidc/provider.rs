@@ -20,6 +20,8 @@ const CALL_WITHIN: Duration = Duration::from_secs(5);
 const LONGEST_ANSWER: usize = 256 * 1024;
 /// Time for which metadata and keys are used before they are read again.
 const KNOWN_FOR: Duration = Duration::from_secs(3600);
+/// Time for which keys are not read again, also if a token names an unknown one.
+const KEYS_STAND_FOR: Duration = Duration::from_secs(5);
 const MOST_KEYS: usize = 64;
 
 /// Addresses and abilities of a provider (OpenID Connect Discovery 1.0).
@@ -67,10 +69,12 @@ impl Provider {
         Ok(metadata)
     }
 
-    /// Returns the keys that the provider signs with. Reads them if they are unknown or `is_stale` is true.
+    /// Returns the keys that the provider signs with. Reads them if they are unknown, or if `is_stale` is true and they were not read in the
+    /// last five seconds.
     pub(super) async fn keys(&self, metadata: &Metadata, is_stale: bool) -> Result<Arc<Vec<Jwk>>, OidcError> {
         let mut known = self.keys.lock().await;
-        let is_young = |read_at: &Instant| !is_stale && read_at.elapsed() < KNOWN_FOR;
+        let lasts = if is_stale { KEYS_STAND_FOR } else { KNOWN_FOR };
+        let is_young = |read_at: &Instant| read_at.elapsed() < lasts;
         if let Some((_, keys)) = known.as_ref().filter(|(read_at, _)| is_young(read_at)) {
             return Ok(keys.clone());
         }
@@ -165,37 +169,4 @@ async fn json(call: RequestBuilder) -> Result<Map<String, Value>, OidcError> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const ISSUER: &str = "https://id.example.com";
-
-    fn read(change: &Value) -> Result<Metadata, OidcError> {
-        let mut document = json!({
-            "issuer": ISSUER, "authorization_endpoint": "https://id.example.com/auth",
-            "token_endpoint": "https://id.example.com/token", "jwks_uri": "https://id.example.com/jwks",
-        });
-        let members = document.as_object_mut().unwrap();
-        members.extend(change.as_object().unwrap().clone());
-        Metadata::read(ISSUER, members)
-    }
-
-    #[test]
-    fn metadata_names_its_issuer_and_addresses_with_https() {
-        let metadata = read(&json!({})).unwrap();
-        assert!(!metadata.secret_in_body && !metadata.names_issuer && metadata.userinfo_endpoint.is_none());
-        for refused in [
-            json!({"issuer": "https://id.example.com/"}),
-            json!({"issuer": null}),
-            json!({"authorization_endpoint": "http://id.example.com/auth"}),
-            json!({"token_endpoint": null}),
-            json!({"jwks_uri": "javascript:alert(1)"}),
-        ] {
-            assert!(read(&refused).is_err(), "{refused}");
-        }
-        let methods = json!({"token_endpoint_auth_methods_supported": ["client_secret_post"]});
-        assert!(read(&methods).unwrap().secret_in_body);
-    }
-}
+mod tests;

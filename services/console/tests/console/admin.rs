@@ -3,5 +3,6 @@
 mod access;
 mod calls;
 mod contract;
+mod limits;
 mod malformed;
 mod setup;

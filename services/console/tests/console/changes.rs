@@ -3,7 +3,7 @@
 use credentials::password;
 use domain::Role;
 use reqwest::header::LOCATION;
-use reqwest::{Method, Response, StatusCode};
+use reqwest::{Method, RequestBuilder, Response, StatusCode};
 
 use crate::fixture::{TestConsole, encoded};
 
@@ -14,10 +14,14 @@ pub(crate) const PASSWORD: &str = "vier alte Katzen am Fluss";
 impl TestConsole {
     /// Sends a form of an operator.
     pub(crate) async fn change(&self, path: &str, session: &str, fields: &[(&str, &str)]) -> Response {
+        self.unsent_change(path, session, fields).send().await.unwrap()
+    }
+
+    pub(crate) fn unsent_change(&self, path: &str, session: &str, fields: &[(&str, &str)]) -> RequestBuilder {
         let body = fields.iter().map(|(name, value)| format!("{name}={}", encoded(value)));
         let call = self.call(Method::POST, path).header("cookie", format!("tidings-console={session}"));
         let call = call.header("content-type", "application/x-www-form-urlencoded");
-        call.body(body.collect::<Vec<_>>().join("&")).send().await.unwrap()
+        call.body(body.collect::<Vec<_>>().join("&"))
     }
 
     pub(crate) async fn set_password(&self, email: &str) {

@@ -51,6 +51,11 @@ impl TestConsole {
         })
         .await;
         installation.context.serve("console", |context| console::run(context, &*KINDS));
+        TestConsole::at(port, installation)
+    }
+
+    /// A console that listens on a port and uses the servers of the installation.
+    pub(crate) fn at(port: u16, installation: Installation) -> TestConsole {
         let client = Client::builder().redirect(Policy::none()).build().unwrap();
         let base = format!("http://127.0.0.1:{port}{}", installation.context.config.console.base_path);
         TestConsole { installation, base, client }

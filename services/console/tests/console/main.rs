@@ -10,6 +10,7 @@ mod changes;
 mod failures;
 mod fixture;
 mod hostile;
+mod killed;
 mod operators;
 mod providers;
 mod redrives;

@@ -33,7 +33,7 @@ async fn parked() -> (TestConsole, String) {
 }
 
 /// Returns the fields of the form that starts the previewed redrive.
-fn fields(page: &str) -> Vec<(String, String)> {
+pub(crate) fn fields(page: &str) -> Vec<(String, String)> {
     let form = page.split("<form class=\"stack confirm\"").nth(1).unwrap().split("</form>").next().unwrap();
     let inputs = form.split("<input type=\"hidden\" name=\"").skip(1);
     let field = |input: &str| {

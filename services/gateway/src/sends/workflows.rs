@@ -3,7 +3,9 @@
 use actix_web::HttpResponse;
 use actix_web::web::Data;
 use domain::Problem;
-use domain::body::kind::{FreeObject, Identifier as IdentifierKind};
+use domain::body::kind::{As, FreeObject, Identifier as IdentifierKind};
+use domain::body::{Described, Schemas};
+use serde_json::{Value, json};
 use store::sends::cancellation_key::KeyedSends;
 use web::body::{Body, read_members};
 use web::failure::Failure;
@@ -16,13 +18,23 @@ use crate::openapi::described;
 use crate::openapi::vocabulary::Identifier;
 use crate::sends::cancellation::KeyCancellationBody;
 
+/// Schema that no value fits, so that a member may only be null.
+#[derive(Debug)]
+pub(crate) struct OnlyNull;
+
+impl Described for OnlyNull {
+    fn schema(_: &mut Schemas) -> Value {
+        json!({"oneOf": [{"not": {}}]})
+    }
+}
+
 domain::body! {
     /// The runs of a workflow to cancel.
     pub(crate) struct WorkflowRuns {
         /// `cancellationKey` of the sends.
         required cancellation_key as "cancellationKey": IdentifierKind,
         /// Refused: sends are cancelled for all their recipients.
-        optional cancel_for as "cancelFor": FreeObject,
+        optional cancel_for as "cancelFor": As<OnlyNull, FreeObject>,
     }
     example {"cancellationKey": "order-7"}
 }

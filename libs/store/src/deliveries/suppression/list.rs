@@ -1,4 +1,8 @@
+use std::fmt::{self, Display, Formatter};
+
+use chrono::{DateTime, Utc};
 use domain::{AppId, Channel, DeliveryId, Timestamp};
+use uuid::Uuid;
 
 use crate::{Deliveries, Error};
 
@@ -14,6 +18,30 @@ pub struct Suppression {
     /// Code of the provider's answer or receipt.
     pub code: String,
     pub at: Timestamp,
+    pub position: SuppressionPosition,
+}
+
+/// Position in the list of suppressions: the time of one and its delivery, never its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SuppressionPosition {
+    at: DateTime<Utc>,
+    delivery: Uuid,
+}
+
+impl SuppressionPosition {
+    /// Reads the text of a position. Returns None if it is not one.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<SuppressionPosition> {
+        let (micros, delivery) = text.split_once('_')?;
+        let at = DateTime::from_timestamp_micros(micros.parse().ok()?)?;
+        Some(SuppressionPosition { at, delivery: delivery.parse().ok()? })
+    }
+}
+
+impl Display for SuppressionPosition {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{}_{}", self.at.timestamp_micros(), self.delivery)
+    }
 }
 
 /// A property that is `None` matches all suppressions.
@@ -21,6 +49,8 @@ pub struct Suppression {
 pub struct SuppressionFilter {
     pub app: Option<AppId>,
     pub channel: Option<Channel>,
+    /// Only suppressions behind this position.
+    pub after: Option<SuppressionPosition>,
 }
 
 impl Deliveries<'_> {
@@ -30,13 +60,19 @@ impl Deliveries<'_> {
         filter: SuppressionFilter,
         limit: i64,
     ) -> Result<Vec<Suppression>, Error> {
+        let (at, delivery) = filter
+            .after
+            .map_or((DateTime::<Utc>::MAX_UTC, Uuid::max()), |position| (position.at, position.delivery));
         let rows = sqlx::query!(
             "SELECT s.app_id, app.name, s.channel, s.target, s.delivery_id, s.code, s.created_at
              FROM suppression s JOIN app ON app.id = s.app_id
              WHERE ($1::bigint IS NULL OR s.app_id = $1) AND ($2::text IS NULL OR s.channel = $2)
-             ORDER BY s.created_at DESC, s.app_id, s.channel, s.target LIMIT $3",
+               AND (s.created_at, s.delivery_id) < ($3, $4)
+             ORDER BY s.created_at DESC, s.delivery_id DESC LIMIT $5",
             filter.app.map(|app| app.0),
             filter.channel.map(Channel::as_str),
+            at,
+            delivery,
             limit
         )
         .fetch_all(&self.0.pool)
@@ -51,6 +87,7 @@ impl Deliveries<'_> {
                     delivery: DeliveryId(row.delivery_id),
                     code: row.code,
                     at: row.created_at.into(),
+                    position: SuppressionPosition { at: row.created_at, delivery: row.delivery_id },
                 })
             })
             .collect()

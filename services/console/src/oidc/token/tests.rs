@@ -12,6 +12,10 @@ const KEYS: [&str; 2] = [
     "-----BEGIN PRIVATE KEY-----\nMC4CAQAwBQYDK2VwBCIEIAABAgMEBQYHCAkKCwwNDg8QERITFBUWFxgZGhscHR4f\n-----END PRIVATE KEY-----\n",
 ];
 
+/// A P-256 key and an RSA key of 2048 bits in PKCS #8.
+const P256: &str = include_str!("p256.pem");
+const RSA: &str = include_str!("rsa.pem");
+
 fn jwk(key: &str, kid: &str) -> Jwk {
     let key = EncodingKey::from_ed_pem(key.as_bytes()).unwrap();
     let mut jwk = Jwk::from_encoding_key(&key, Algorithm::EdDSA).unwrap();
@@ -59,6 +63,40 @@ fn a_token_of_the_provider_for_this_client_and_sign_in_is_accepted() {
         assert_eq!(claims["sub"], "ada", "{accepted}");
     }
     assert!(verified(&signed(KEYS[0], None, &json!({}))).is_ok(), "one key needs no name");
+}
+
+#[test]
+fn tokens_of_each_algorithm_are_verified_with_a_key_of_its_kind_only() {
+    let rsa = EncodingKey::from_rsa_pem(RSA.as_bytes()).unwrap();
+    let p256 = EncodingKey::from_ec_pem(P256.as_bytes()).unwrap();
+    let public = |key: &EncodingKey, algorithm| {
+        let mut jwk = Jwk::from_encoding_key(key, algorithm).unwrap();
+        jwk.common.key_id = Some("one".to_owned());
+        jwk
+    };
+    let token = |key: &EncodingKey, algorithm| {
+        let header = Header { kid: Some("one".to_owned()), ..Header::new(algorithm) };
+        encode(&header, &claims(&json!({})), key).unwrap()
+    };
+    for (key, algorithm) in [(&rsa, Algorithm::RS256), (&rsa, Algorithm::PS256), (&p256, Algorithm::ES256)] {
+        let signed = token(key, algorithm);
+        let claims = verify(&signed, &[public(key, algorithm)], &EXPECTED).unwrap();
+        assert_eq!(claims["sub"], "ada", "{algorithm:?}");
+        // The signature is the last part: its first character is changed.
+        let (message, signature) = signed.rsplit_once('.').unwrap();
+        let first = if signature.starts_with('A') { "B" } else { "A" };
+        let forged = format!("{message}.{first}{}", signature.get(1..).unwrap());
+        let refused = verify(&forged, &[public(key, algorithm)], &EXPECTED);
+        assert_eq!(refused, Err(Refused::Signature), "{algorithm:?}");
+        let refused = verify(&signed, &[jwk(KEYS[0], "one")], &EXPECTED);
+        assert_eq!(refused, Err(Refused::UnknownKey), "{algorithm:?} with a key of another kind");
+    }
+    let other = verify(&token(&rsa, Algorithm::PS256), &[public(&rsa, Algorithm::RS256)], &EXPECTED);
+    assert_eq!(other, Err(Refused::UnknownKey), "the key is for another algorithm");
+    for refused in [Algorithm::RS384, Algorithm::RS512, Algorithm::PS384, Algorithm::PS512] {
+        let refused = verify(&token(&rsa, refused), &[public(&rsa, Algorithm::RS256)], &EXPECTED);
+        assert_eq!(refused, Err(Refused::Algorithm));
+    }
 }
 
 #[test]
