@@ -212,3 +212,48 @@ async fn large_texts_are_read_for_operators_only() {
     let elsewhere = console.change("/apps/shop/people/ada/erase", &editor, &[("typed", &long)]).await;
     assert_eq!(elsewhere.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_form_contains_its_text() {
+    let (console, editor) = shop().await;
+    let viewer = console.operator(Role::Viewer, None).await;
+    let form = [("base", "2"), ("sms.text", "<b>my text</b>")];
+    let kept = [
+        "name=\"sms.text\" value=\"&#60;b&#62;my text&#60;/b&#62;\"",
+        "action=\"/apps/shop/templates/welcome/edit\"",
+        "&#60;b&#62;my text&#60;/b&#62;</textarea>",
+        "Back to the text",
+    ];
+    for step in ["edit", "review", "publish", "test"] {
+        let path = format!("{PATH}/{step}");
+        for (session, status) in
+            [("ended", StatusCode::UNAUTHORIZED), (viewer.as_str(), StatusCode::FORBIDDEN)]
+        {
+            let page = text(console.change(&path, session, &form).await, status).await;
+            for shown in kept {
+                assert!(page.contains(shown), "{step}: {shown} is missing in {page}");
+            }
+            assert_eq!(
+                page.contains("href=\"/sign-in\" target=\"_blank\""),
+                status == StatusCode::UNAUTHORIZED
+            );
+        }
+    }
+    let incomplete = [("base", "x"), ("sms.text", "my text")];
+    let page =
+        text(console.change(&format!("{PATH}/publish"), &editor, &incomplete).await, StatusCode::BAD_REQUEST)
+            .await;
+    assert!(page.contains("value=\"my text\""), "{page}");
+
+    let call = console.call(Method::POST, &format!("{PATH}/edit")).header("x-part", "preview");
+    let part =
+        call.header("cookie", "tidings-console=ended").body("base=2&sms.text=mine").send().await.unwrap();
+    assert!(!text(part, StatusCode::UNAUTHORIZED).await.contains("mine"));
+    let path = format!("{}{PATH}/edit", console.base);
+    let foreign = reqwest::Client::new().post(path).header("sec-fetch-site", "cross-site");
+    let foreign = foreign.body("base=2&sms.text=foreign").send().await.unwrap();
+    assert!(!text(foreign, StatusCode::FORBIDDEN).await.contains("value=\"foreign\""));
+    let other = console.change("/apps/shop/people/ada/erase", "ended", &[("typed", "ada")]).await;
+    assert_eq!(other.status(), StatusCode::SEE_OTHER);
+    assert_eq!(console.versions().await, 2);
+}
