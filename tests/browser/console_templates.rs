@@ -145,3 +145,26 @@ async fn a_template_is_previewed_tested_and_published_without_scripts() {
     until_done(browser, window, "The version is published").await;
     until_heading(browser, window, "a/b?c#d").await;
 }
+
+#[tokio::test]
+async fn older_rows_replace_the_list_and_the_back_button_returns() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    let (browser, window) = (&mut browser, &window);
+    go(browser, window, &format!("{console}/apps/demo/sends")).await;
+    browser.evaluate(window, "window.first = document.querySelector('tbody tr').id; true").await;
+    follow(browser, window, "Older").await;
+    let older =
+        "location.search.includes('before=') && document.querySelector('tbody tr').id !== window.first";
+    browser.until_true(window, "older sends in the same page", older).await;
+    assert_eq!(browser.evaluate(window, "document.activeElement.id + scrollY").await, "main0");
+    browser.evaluate(window, "history.back(); true").await;
+    let newest = "location.search === '' && document.querySelector('tbody tr').id === window.first";
+    browser.until_true(window, "the newest sends", newest).await;
+    browser.evaluate(window, "history.forward(); true").await;
+    browser.until_true(window, "older sends again", older).await;
+    assert_eq!(browser.evaluate(window, "window.violations").await, json!([]));
+}

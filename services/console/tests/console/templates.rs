@@ -66,7 +66,8 @@ async fn a_preview_shows_the_unpublished_text_and_stores_nothing() {
     ] {
         assert!(page.contains(shown), "{shown} is missing in {page}");
     }
-    assert_eq!(page.to_lowercase().matches("<script").count(), 1, "{page}");
+    assert_eq!(page.to_lowercase().matches("<script src=\"/").count(), 2, "{page}");
+    assert_eq!(page.to_lowercase().matches("<script").count(), 2, "{page}");
 
     let call = console.call(Method::POST, &format!("{PATH}/edit")).header("x-part", "preview");
     let call = call.header("cookie", format!("tidings-console={editor}"));
