@@ -1,4 +1,5 @@
-// Pages work without this script. It shows times in local time, keeps lists fresh, and adds shortcuts and copy buttons.
+// Pages work without this script. It shows times in local time, keeps lists fresh, replaces parts of pages, and adds shortcuts and copy
+// buttons. `editor.js` adds the preview of a text.
 (() => {
   'use strict';
   const units = [[60, 'second'], [60, 'minute'], [24, 'hour'], [7, 'day']];
@@ -9,6 +10,7 @@
   const clock = new Intl.DateTimeFormat(undefined, {
     day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23',
   });
+  const refusals = { 401: 'Your session has ended: sign in again in another tab.', 403: 'Your role does not allow this any more.', 413: 'The text is too large.' };
 
   const spoken = (at) => {
     let age = (at - Date.now()) / 1000;
@@ -59,10 +61,21 @@
   pill.type = 'button';
   pill.className = 'pill';
 
-  const replace = (live, fresh) => {
+  // Shows other content in a part of the page. The focus stays on the element with the same id.
+  const replace = (part, fresh) => {
+    const focused = document.activeElement.id;
     pill.remove();
     showTimes(fresh);
-    live.replaceChildren(...fresh.childNodes);
+    part.replaceChildren(...fresh.childNodes);
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  };
+
+  // Asks the server for a part. It answers with the part, or with the whole page.
+  const fetchPart = async (url, id, options) => {
+    const answer = await fetch(url, { headers: { 'X-Part': id }, redirect: 'error', ...options });
+    if (!answer.ok) throw new Error(refusals[answer.status]);
+    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
+    return page.getElementById(id) ?? page.body;
   };
 
   // Rows that the list would gain; the pill says how many, and shows them when it is clicked.
@@ -78,20 +91,18 @@
     live.before(pill);
   };
 
+  const isFirstPage = () => !/[?&](before|after)=/.test(location.search);
   const refresh = async (live) => {
-    if (document.hidden) return;
-    const answer = await fetch(location.href, { redirect: 'error' });
-    if (!answer.ok) return;
-    const page = new DOMParser().parseFromString(await answer.text(), 'text/html');
-    const fresh = page.getElementById('live');
-    if (!fresh) return;
+    if (document.hidden || !isFirstPage()) return;
+    const asked = location.href;
+    const fresh = await fetchPart(asked, 'live');
+    if (fresh.id !== 'live' || asked !== location.href) return;
     if (isBusy(live)) announce(live, fresh);
     else replace(live, fresh);
   };
 
   const live = document.getElementById('live');
-  const isFirstPage = !/[?&](before|after)=/.test(location.search);
-  if (live && isFirstPage) {
+  if (live) {
     // While the server cannot be reached, the page keeps what it shows; the next try follows.
     setInterval(() => refresh(live).catch(() => {}), Number(live.dataset.refresh) * 1000);
   }
@@ -115,53 +126,30 @@
     if (next) next.focus();
   };
 
-  // A form with `data-part` shows its answer in that part of the page. Answers that later input has overtaken are dropped.
-  const follow = (form) => {
-    let [round, timer] = [0, 0];
-    const part = document.querySelector(form.dataset.part);
-    const showFrame = () => {
-      const button = part.querySelector('[data-auto]');
-      if (button) form.requestSubmit(button);
-    };
-    const ask = async () => {
-      const wanted = { method: 'POST', body: new URLSearchParams(new FormData(form)), headers: { 'X-Part': part.id }, redirect: 'error' };
-      const answer = await fetch(form.action, wanted);
-      if (!answer.ok) throw new Error(`status ${answer.status}`);
-      return new DOMParser().parseFromString(await answer.text(), 'text/html').body;
-    };
-    const render = async () => {
-      clearTimeout(timer);
-      round += 1;
-      const own = round;
-      part.setAttribute('aria-busy', 'true');
-      const fresh = await ask().catch(() => null);
-      if (own !== round) return;
-      part.removeAttribute('aria-busy');
-      const focused = document.activeElement.id;
-      if (fresh) {
-        showTimes(fresh);
-        part.replaceChildren(...fresh.childNodes);
-        showFrame();
-      } else if (!part.querySelector('.outdated')) {
-        const problem = document.createElement('p');
-        problem.className = 'problem outdated';
-        problem.setAttribute('role', 'alert');
-        problem.textContent = 'The console did not answer, so this is an earlier state. Your input is still in the form.';
-        part.prepend(problem);
-      }
-      if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
-    };
-    form.addEventListener('input', () => {
-      clearTimeout(timer);
-      timer = setTimeout(render, 300);
-    });
-    form.addEventListener('submit', (event) => {
-      if (event.submitter?.hasAttribute('formaction')) return;
-      event.preventDefault();
-      render();
-    });
-    showFrame();
+  // A link with `data-part` shows its page in that part of this one, and the back button returns.
+  let visits = 0;
+  const visit = async (url, id) => {
+    const part = document.getElementById(id);
+    const own = visits += 1;
+    part.setAttribute('aria-busy', 'true');
+    const fresh = await fetchPart(url, id).catch(() => null);
+    if (own !== visits) return false;
+    part.removeAttribute('aria-busy');
+    if (fresh?.id !== id) { location.href = url; return false; }
+    replace(part, fresh);
+    return true;
   };
+  const follow = async (link) => {
+    const [url, id] = [link.href, link.dataset.part.slice(1)];
+    if (!await visit(url, id)) return;
+    history.replaceState({ part: id }, '');
+    history.pushState({ part: id }, '', url);
+    if (!document.getElementById(id).contains(document.activeElement)) {
+      document.getElementById('main').focus({ preventScroll: true });
+      scrollTo({ top: 0 });
+    }
+  };
+  addEventListener('popstate', (event) => { if (event.state?.part) visit(location.href, event.state.part); });
 
   let prefix = false;
   const shortcut = (event) => {
@@ -195,6 +183,11 @@
   });
 
   addEventListener('click', (event) => {
+    const link = event.target.closest('a[data-part]');
+    if (link && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)) {
+      event.preventDefault();
+      follow(link);
+    }
     for (const menu of document.querySelectorAll('details.menu[open]')) {
       if (!menu.contains(event.target)) menu.open = false;
     }
@@ -204,7 +197,7 @@
   showTimes(document);
   addCopies(document);
   document.documentElement.classList.add('scripted');
-  document.querySelectorAll('form[data-part]').forEach(follow);
+  Object.assign(globalThis, { parts: { fetchPart, replace, refusals } });
   const zone = document.querySelector('[data-zone]');
   if (zone) zone.parentElement.firstChild.textContent = `Times are ${Intl.DateTimeFormat().resolvedOptions().timeZone}`;
   setInterval(() => showTimes(document), 15000);

@@ -7,6 +7,7 @@ use askama::Template;
 use domain::Role;
 use operations::{Object, OperationError};
 
+use crate::kept_text::KeptText;
 use crate::text::sentence;
 
 /// Reason why a request gets no page.
@@ -160,6 +161,9 @@ pub(crate) struct RefusalPage<'a> {
     pub(crate) text: &'a str,
     /// True if the same request may succeed later.
     pub(crate) retry: bool,
+    /// Path of the sign-in, for an operator whose session has ended.
+    pub(crate) sign_in: Option<String>,
+    pub(crate) kept: Option<KeptText>,
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::changes::{change, change_installation};
 use crate::client::client;
 use crate::console_url;
 use crate::files::Files;
+use crate::kept_text::KeptText;
 use crate::oidc::Oidc;
 use crate::pages::shell::{Api, Visit, done};
 use crate::pages::{
@@ -160,14 +161,9 @@ impl Console {
         };
         let mut response = match answer {
             Ok(response) => response,
-            Err(refusal) => self.refuse(request, refusal),
+            Err(refusal) => self.refuse(request, refusal, body),
         };
-        for (name, value) in HEADERS {
-            // The content of an email has a stricter policy of its own.
-            if !response.headers().contains_key(&name) {
-                response.headers_mut().insert(name, HeaderValue::from_static(value));
-            }
-        }
+        add_headers(&mut response);
         // The length of a compressed page could tell another site that opens chosen addresses what the page contains (BREACH).
         let site = request.headers().get("sec-fetch-site");
         let is_own = site.is_some_and(|site| site == "same-origin" || site == "none");
@@ -377,55 +373,92 @@ impl Console {
         }))
     }
 
-    fn refuse(&self, request: &HttpRequest, refusal: Refusal) -> HttpResponse {
-        let named;
-        let (status, title, text) = match refusal {
-            Refusal::SignIn => {
-                let wanted = request.uri().path_and_query().map_or("", |path| path.as_str());
-                return see_other(format!("{}/sign-in?next={}", self.base, encoded(wanted)));
-            }
-            Refusal::NotFound(text) => (StatusCode::NOT_FOUND, "Nothing here", text),
-            Refusal::Denied(role) => {
-                named = match role {
-                    Some(role) => format!(
-                        "This page needs the role {role} or a higher one. An administrator can grant it."
-                    ),
-                    None => "No role may see this page.".to_owned(),
-                };
-                (StatusCode::FORBIDDEN, "Not for your role", named.as_str())
-            }
-            Refusal::NoOperator(email) => {
-                named = format!(
-                    "You are signed in as {email}, who is not an operator here. An administrator can run: \
-                     tidings operator create {email}"
-                );
-                (StatusCode::FORBIDDEN, "Not an operator", named.as_str())
-            }
-            Refusal::Invalid(problems) => {
-                named = problems;
-                (StatusCode::BAD_REQUEST, "Not accepted", named.as_str())
-            }
-            Refusal::Stale(text) => {
-                named = text;
-                (StatusCode::CONFLICT, "Nothing was changed", named.as_str())
-            }
-            Refusal::ForeignForm => (StatusCode::FORBIDDEN, "Form refused", FOREIGN),
-            Refusal::Failed(cause) => {
-                tracing::warn!(cause, path = request.path(), "cannot read a page");
-                named = format!("The console could not read what this page shows. {cause}");
-                (StatusCode::SERVICE_UNAVAILABLE, "Not readable now", named.as_str())
-            }
-            Refusal::Defect(cause) => {
-                tracing::error!(cause, path = request.path(), "a page failed");
-                let text = "An internal error. The log of the console has the cause.";
-                (StatusCode::INTERNAL_SERVER_ERROR, "Something broke", text)
-            }
-        };
-        let retry = status.is_server_error();
-        let number = status.as_u16();
-        let template =
-            RefusalPage { base: &self.base, version: &self.files.version, number, title, text, retry };
+    fn refuse(&self, request: &HttpRequest, refusal: Refusal, body: &[u8]) -> HttpResponse {
+        let is_part = request.headers().contains_key(PART);
+        // A page of the console must not show what another site has sent.
+        let is_own = !is_part && !matches!(refusal, Refusal::ForeignForm);
+        let kept = is_own.then(|| KeptText::of(request, &self.base, body)).flatten();
+        if matches!(refusal, Refusal::SignIn) && kept.is_none() && !is_part {
+            let wanted = request.uri().path_and_query().map_or("", |path| path.as_str());
+            return see_other(format!("{}/sign-in?next={}", self.base, encoded(wanted)));
+        }
+        let is_signed_out = matches!(refusal, Refusal::SignIn);
+        let (status, title, text) = described(request, refusal);
+        let sign_in = is_signed_out.then(|| format!("{}/sign-in", self.base));
+        self.refusal_page(status, (title, &text), sign_in, kept)
+    }
+
+    /// Refuses a form that was not read, because it is too large.
+    pub(crate) fn refuse_large_form(&self, most: usize) -> HttpResponse {
+        let text = format!(
+            "The form has more than {} KB, so it was not read, and nothing was changed. If your session has ended, the limit is lower: \
+             sign in again in another tab. Then go back in this one, and copy your text before you send it again.",
+            most / 1024
+        );
+        let mut response = self.refusal_page(StatusCode::PAYLOAD_TOO_LARGE, ("Too large", &text), None, None);
+        add_headers(&mut response);
+        response
+    }
+
+    fn refusal_page(
+        &self,
+        status: StatusCode,
+        (title, text): (&str, &str),
+        sign_in: Option<String>,
+        kept: Option<KeptText>,
+    ) -> HttpResponse {
+        let (base, version) = (self.base.as_str(), self.files.version.as_str());
+        let (number, retry) = (status.as_u16(), status.is_server_error() && kept.is_none());
+        let template = RefusalPage { base, version, number, title, text, retry, sign_in, kept };
         page(status, &template).unwrap_or_else(|_| HttpResponse::build(status).body(title.to_owned()))
+    }
+}
+
+fn add_headers(response: &mut HttpResponse) {
+    for (name, value) in HEADERS {
+        // The content of an email has a stricter policy of its own.
+        if !response.headers().contains_key(&name) {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
+    }
+}
+
+/// Returns status, title and text of the page of a refusal.
+fn described(request: &HttpRequest, refusal: Refusal) -> (StatusCode, &'static str, String) {
+    match refusal {
+        Refusal::SignIn => {
+            (StatusCode::UNAUTHORIZED, "Your session has ended", "Nothing was changed.".to_owned())
+        }
+        Refusal::NotFound(text) => (StatusCode::NOT_FOUND, "Nothing here", text.to_owned()),
+        Refusal::Denied(role) => {
+            let text = match role {
+                Some(role) => {
+                    format!("This page needs the role {role} or a higher one. An administrator can grant it.")
+                }
+                None => "No role may see this page.".to_owned(),
+            };
+            (StatusCode::FORBIDDEN, "Not for your role", text)
+        }
+        Refusal::NoOperator(email) => {
+            let text = format!(
+                "You are signed in as {email}, who is not an operator here. An administrator can run: \
+                 tidings operator create {email}"
+            );
+            (StatusCode::FORBIDDEN, "Not an operator", text)
+        }
+        Refusal::Invalid(problems) => (StatusCode::BAD_REQUEST, "Not accepted", problems),
+        Refusal::Stale(text) => (StatusCode::CONFLICT, "Nothing was changed", text),
+        Refusal::ForeignForm => (StatusCode::FORBIDDEN, "Form refused", FOREIGN.to_owned()),
+        Refusal::Failed(cause) => {
+            tracing::warn!(cause, path = request.path(), "cannot read a page");
+            let text = format!("The console could not read what this page shows. {cause}");
+            (StatusCode::SERVICE_UNAVAILABLE, "Not readable now", text)
+        }
+        Refusal::Defect(cause) => {
+            tracing::error!(cause, path = request.path(), "a page failed");
+            let text = "An internal error. The log of the console has the cause.".to_owned();
+            (StatusCode::INTERNAL_SERVER_ERROR, "Something broke", text)
+        }
     }
 }
 

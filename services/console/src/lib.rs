@@ -9,6 +9,7 @@ mod changes;
 mod client;
 mod console;
 mod files;
+mod kept_text;
 mod oidc;
 mod pages;
 mod query;
@@ -113,7 +114,7 @@ async fn handle(request: HttpRequest, payload: Payload, console: Data<Console>) 
     match timeout(FORM_WITHIN, payload.to_bytes_limited(most)).await {
         Ok(Ok(Ok(form))) => console.answer(&request, &form).await,
         Ok(Ok(Err(_))) => HttpResponse::BadRequest().body("The form did not arrive whole.\n"),
-        Ok(Err(_)) => HttpResponse::PayloadTooLarge().body(format!("The form has more than {most} bytes.\n")),
+        Ok(Err(_)) => console.refuse_large_form(most),
         Err(_) => HttpResponse::RequestTimeout().body("The form did not arrive in time.\n"),
     }
 }

@@ -32,6 +32,12 @@ impl Pairs {
         found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
     }
 
+    /// Returns the first pairs.
+    pub(crate) fn into_first(mut self, most: usize) -> Vec<(String, String)> {
+        self.0.truncate(most);
+        self.0
+    }
+
     /// Returns a value as it was sent.
     pub(crate) fn raw(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
