@@ -31,6 +31,8 @@ const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
 const MOST_BYTES: usize = 4 << 20;
 /// Maximum number of elements of a page.
 const MOST_ELEMENTS: usize = 1_000;
+/// Maximum number of pages of a list whose call has no limit.
+const MOST_PAGES: usize = 2_100;
 pub(crate) const URL: &str = "TIDINGS_URL";
 const TOKEN: &str = "TIDINGS_TOKEN";
 
@@ -222,15 +224,16 @@ impl AdminApi {
         query: Query,
     ) -> Result<Vec<T>, OperationError> {
         let (mut rows, mut next) = (Vec::new(), None);
-        loop {
+        for _ in 0..MOST_PAGES {
             let query = query.clone().with("cursor", next);
             let page: Page<T> = self.call(Method::GET, path, &query, None).await?;
             rows.extend(page.data);
             next = page.next_cursor;
             if next.is_none() {
-                return Ok(rows);
+                break;
             }
         }
+        Ok(rows)
     }
 
     /// Reads up to `limit` rows of a list, of which the call returns at most 1,000 at once.
