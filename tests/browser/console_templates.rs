@@ -179,7 +179,10 @@ async fn the_editor_leads_from_a_problem_to_its_line_and_stays_if_the_session_en
     let told =
         "document.querySelector('.outdated')?.textContent.startsWith('Your session has ended') === true";
     browser.until_true(window, "the end of the session", told).await;
-    assert_eq!(browser.evaluate(window, "window.stays && area.value.endsWith('broken %}\\nend')").await, true);
+    assert_eq!(
+        browser.evaluate(window, "window.stays && area.value.endsWith('broken %}\\nend')").await,
+        true
+    );
     assert_eq!(browser.evaluate(window, "window.violations").await, json!([]));
 }
 

@@ -7,8 +7,14 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 /// Environment variables that would change the configuration of the test.
-const NOT_INHERITED: [&str; 4] =
-    ["DATABASE_URL", "NATS_URL", "TIDINGS_CONFIG", "TIDINGS_SECURITY__MASTER_KEY_FILE"];
+const NOT_INHERITED: [&str; 6] = [
+    "DATABASE_URL",
+    "NATS_URL",
+    "TIDINGS_CONFIG",
+    "TIDINGS_SECURITY__MASTER_KEY_FILE",
+    "TIDINGS_URL",
+    "TIDINGS_TOKEN",
+];
 
 /// An empty directory, which is removed when this value is dropped.
 pub(crate) struct Directory {

@@ -22,6 +22,7 @@ mod migrate;
 mod mobile_push;
 mod observability;
 mod operators;
+mod over_http;
 mod parked;
 mod preferences;
 mod provider;

@@ -180,6 +180,25 @@ pub enum Conflict {
 }
 
 impl Conflict {
+    /// Conflicts that programs can meet.
+    const OF_PROGRAMS: [Conflict; 9] = [
+        Conflict::NameTaken,
+        Conflict::TooManySigningKeys,
+        Conflict::TooManyEndpoints,
+        Conflict::EndpointDisabled,
+        Conflict::PreviewExpired,
+        Conflict::RedriveOverlaps,
+        Conflict::RedriveEnded,
+        Conflict::RedriveUnchanged,
+        Conflict::LastAdministrator,
+    ];
+
+    /// Returns the conflict with this code, if an operator's program can meet it.
+    #[must_use]
+    pub fn of_code(code: &str) -> Option<Conflict> {
+        Conflict::OF_PROGRAMS.into_iter().find(|conflict| conflict.code() == code)
+    }
+
     /// Stable code for programs.
     #[must_use]
     pub fn code(self) -> &'static str {

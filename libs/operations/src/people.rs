@@ -27,6 +27,11 @@ pub struct MaskedPerson {
     /// The identifier as the caller may see it.
     pub shown: String,
     pub created_at: Timestamp,
+    /// Address in the profile, masked.
+    pub email: Option<String>,
+    /// Number in the profile, masked.
+    pub phone_number: Option<String>,
+    pub devices: usize,
     pub targets: Vec<(Channel, String)>,
     /// Names of the profile's other attributes.
     pub attributes: Vec<String>,
@@ -74,7 +79,12 @@ pub struct PersonDetails {
 }
 
 impl MaskedPerson {
-    fn new(caller: &Caller, app: AppId, user: User) -> MaskedPerson {
+    fn new(caller: &Caller, app: AppId, user: User, devices: usize) -> MaskedPerson {
+        let masked_value = |keys: &[&str]| {
+            let text = keys.iter().find_map(|key| user.profile.get(*key)).and_then(|value| value.as_str());
+            text.map(masked)
+        };
+        let (email, phone_number) = (masked_value(&["email"]), masked_value(&["phoneNumber", "phone"]));
         let targets = targets(&user).into_iter().map(|(channel, target)| (channel, masked(&target)));
         let targets = targets.collect();
         let is_target = |name: &str| ["email", "phone", "phoneNumber", "fcm", "apns"].contains(&name);
@@ -85,6 +95,9 @@ impl MaskedPerson {
             shown: shown_identifier(caller, app, &user.identifier),
             identifier: user.identifier,
             created_at: user.created_at,
+            email,
+            phone_number,
+            devices,
             targets,
             attributes,
         }
@@ -127,7 +140,13 @@ pub async fn list(
     let permission = if filter == UserFilter::All { Permission::View } else { Permission::ViewUsers };
     caller.may(permission, app)?;
     let (users, next) = users::read(operations, app, filter, after, limit).await?;
-    Ok((users.into_iter().map(|user| MaskedPerson::new(caller, app, user)).collect(), next))
+    let numbers: Vec<_> = users.iter().map(|user| user.number).collect();
+    let devices = database(operations.store.directory().list_devices_of(app, &numbers)).await?;
+    let people = users.into_iter().map(|user| {
+        let devices = devices.get(&user.number).map_or(0, Vec::len);
+        MaskedPerson::new(caller, app, user, devices)
+    });
+    Ok((people.collect(), next))
 }
 
 /// Finds a person by identifier.
@@ -196,12 +215,13 @@ async fn details(
     let topics = database(topics).await?.unwrap_or_default();
     let counts = database(store.inbox().inbox_owner(app, identifier)).await?;
     let counts = counts.map(|owner| owner.counts).unwrap_or_default();
+    let devices = database(store.directory().list_devices(app, user.number)).await?;
     Ok(PersonDetails {
-        devices: database(store.directory().list_devices(app, user.number)).await?,
         preferences: database(store.directory().list_preferences(app, identifier)).await?,
         topics,
         inbox: (counts.total, counts.unread),
         targets,
-        person: MaskedPerson::new(caller, app, user),
+        person: MaskedPerson::new(caller, app, user, devices.len()),
+        devices,
     })
 }

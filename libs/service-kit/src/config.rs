@@ -32,7 +32,7 @@ pub use retention::{Inbox, Sends};
 /// Applies if the command line names no file.
 const FILE_VARIABLE: &str = "TIDINGS_CONFIG";
 /// Variables that commands read; they are not settings.
-const OF_COMMANDS: [&str; 2] = [FILE_VARIABLE, "TIDINGS_DATA_DIR"];
+const OF_COMMANDS: [&str; 4] = [FILE_VARIABLE, "TIDINGS_DATA_DIR", "TIDINGS_URL", "TIDINGS_TOKEN"];
 /// Seconds: eight attempts over nine hours.
 const RETRY_SCHEDULE: [u64; 8] = [0, 5, 30, 120, 600, 1_800, 7_200, 21_600];
 /// More than a gateway on a small machine can serve.

@@ -16,6 +16,11 @@ pub fn write(place: impl Display) -> String {
     URL_SAFE_NO_PAD.encode(place.to_string())
 }
 
+/// Decodes the position in a cursor.
+pub fn place(cursor: &str) -> Option<String> {
+    String::from_utf8(URL_SAFE_NO_PAD.decode(cursor).ok()?).ok()
+}
+
 /// Reads a position from the parameter `cursor`. None if the parameter is missing or invalid. An invalid parameter also adds a
 /// problem.
 pub fn read<T>(
@@ -24,7 +29,7 @@ pub fn read<T>(
     problems: &mut Vec<Problem>,
 ) -> Option<T> {
     let text = query.text("cursor", problems)?;
-    let place = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| parse(str::from_utf8(&bytes).ok()?));
+    let place = place(&text).and_then(|place| parse(&place));
     if place.is_none() {
         let message = "cursor must be the nextCursor of an earlier answer";
         problems.push(Problem::new("cursor", "invalid_cursor", message));

@@ -1,4 +1,5 @@
 mod link_key;
+mod row;
 mod set;
 mod signing_key;
 
@@ -6,18 +7,19 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Subcommand;
-use domain::app_setting::AppSettings;
 use operations::apps::creation::{CreatedApp, PublicAccess};
 use operations::apps::{self, creation, keys};
 use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
-use store::control::app::App;
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::options::{self, Options};
+use crate::place::Place;
 use crate::refused::OrMissing as _;
+pub(crate) use row::AppRow;
 
 const DELETED: &str = "the app has just been deleted";
 
@@ -90,24 +92,27 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     let name = &arguments.name;
     creation::check_name(name).map_err(OperationError::Invalid)?;
-    let ControlPlane { operations, caller, .. } = arguments.options.open().await?;
-    let access = match (arguments.development, arguments.open) {
-        (true, _) => PublicAccess::Development,
-        (false, true) => PublicAccess::Open,
-        (false, false) => PublicAccess::Closed,
+    let (access, word) = match (arguments.development, arguments.open) {
+        (true, _) => (PublicAccess::Development, "development"),
+        (false, true) => (PublicAccess::Open, "open"),
+        (false, false) => (PublicAccess::Closed, "closed"),
     };
-    let CreatedApp { id, api_key, api_secret } =
-        match creation::create(&operations, &caller, name, access).await {
-            Err(OperationError::Conflict(Conflict::NameTaken)) => bail!(
-                "an app named {name:?} already exists; choose another name, or renew its secret with \
-                 `tidings app rotate-secret`"
-            ),
-            created => created?,
-        };
-    let api_secret = api_secret.expose_secret();
+    let created = match arguments.options.open().await? {
+        Place::Database(database) => {
+            let created = creation::create(&database.operations, &database.caller, name, access).await;
+            created.map(Created::from)
+        }
+        Place::Console(api) => api.post(&[&"apps"], &json!({"name": name, "access": word})).await,
+    };
+    let Created { id, api_key, api_secret } = match created {
+        Err(OperationError::Conflict(Conflict::NameTaken)) => bail!(
+            "an app named {name:?} already exists; choose another name, or renew its secret with \
+             `tidings app rotate-secret`"
+        ),
+        created => created?,
+    };
     let report = json!({
-        "id": id.to_string(), "name": name, "apiKey": api_key, "apiSecret": api_secret,
-        "development": arguments.development,
+        "id": id, "name": name, "apiKey": api_key, "apiSecret": api_secret, "development": arguments.development,
     });
     let text = format!(
         "Created app {name} with id {id}.\n\n  API key     {api_key}\n  API secret  {api_secret}\n\n\
@@ -115,6 +120,22 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
         requirement(access)
     );
     Ok(arguments.options.report(&report, text))
+}
+
+/// A new app with its credentials.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    id: String,
+    api_key: String,
+    api_secret: String,
+}
+
+impl From<CreatedApp> for Created {
+    fn from(created: CreatedApp) -> Created {
+        let api_secret = created.api_secret.expose_secret().to_owned();
+        Created { id: created.id.to_string(), api_key: created.api_key, api_secret }
+    }
 }
 
 fn requirement(access: PublicAccess) -> &'static str {
@@ -134,10 +155,12 @@ fn requirement(access: PublicAccess) -> &'static str {
 }
 
 async fn list(options: &Options) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = options.open().await?;
-    let apps = apps::list(&operations, &caller).await?;
+    let apps: Vec<AppRow> = match options.open().await? {
+        Place::Database(database) => rows(apps::list(&database.operations, &database.caller).await?),
+        Place::Console(api) => api.whole(&[&"apps"], Query::default()).await?,
+    };
     let header = ["ID", "NAME", "API KEY", "STATE", "SECRETS", "CREATED"];
-    Ok(Listing::new(apps).render(options.json, as_json, header, |app| {
+    Ok(Listing::new(apps).render(options.json, header, |app| {
         let state = match (app.settings.disabled, app.development) {
             (true, _) => "disabled",
             (false, true) => "development",
@@ -149,30 +172,27 @@ async fn list(options: &Options) -> anyhow::Result<String> {
     }))
 }
 
-/// Renders an app as JSON, without its secrets.
-fn as_json(app: &App) -> Value {
-    let secrets: Vec<_> = app.secrets.iter().map(|secret| json!({"expiresAt": secret.expires_at})).collect();
-    let effective = AppSettings { guard_addresses: Some(app.guards_addresses()), ..app.settings.clone() };
-    let mut members = effective.to_members();
-    let others = [
-        ("id", json!(app.id.to_string())),
-        ("name", json!(app.name)),
-        ("apiKey", json!(app.api_key)),
-        ("development", json!(app.development)),
-        ("createdAt", json!(app.created_at)),
-        ("secrets", json!(secrets)),
-        ("signingKeys", app.signing_keys.iter().map(signing_key::as_json).collect()),
-    ];
-    members.extend(others.map(|(name, value)| (name.to_owned(), value)));
-    Value::Object(members)
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rotated {
+    api_secret: String,
 }
 
 async fn rotate(arguments: &RotateArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let rotated = keys::rotate_secret(&operations, &caller, app.id, arguments.grace).await;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
+    let grace = arguments.grace;
+    let rotated = match place {
+        Place::Database(database) => {
+            let rotated = keys::rotate_secret(&database.operations, &database.caller, app.id, grace).await;
+            rotated.map(|secret| secret.expose_secret().to_owned())
+        }
+        Place::Console(api) => {
+            let body = json!({"graceSeconds": grace.as_secs()});
+            let rotated = api.post(&[&"apps", &app.id, &"secrets"], &body).await;
+            rotated.map(|rotated: Rotated| rotated.api_secret)
+        }
+    };
     let secret = rotated.or_missing(|| DELETED.to_owned())?;
-    let secret = secret.expose_secret();
     let report =
         json!({"id": app.id.to_string(), "name": app.name, "apiKey": app.api_key, "apiSecret": secret});
     let text = format!(
@@ -181,7 +201,7 @@ async fn rotate(arguments: &RotateArguments) -> anyhow::Result<String> {
         app.name,
         app.id,
         app.api_key,
-        humantime::format_duration(arguments.grace),
+        humantime::format_duration(grace),
     );
     Ok(arguments.options.report(&report, text))
 }

@@ -1,12 +1,15 @@
 use clap::Subcommand;
-use domain::Timestamp;
+use domain::{ActorKind, Timestamp};
 use operations::audit;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use store::database::audit::{AuditFilter, AuditRow};
+use uuid::Uuid;
 
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::options::Options;
+use crate::place::Place;
 
 /// Read the audit log. It records the changes that operators make, and each user erased and each request cancelled
 /// through the API.
@@ -47,21 +50,53 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let more_than_asked = i64::from(arguments.limit) + 1;
-    let filter = AuditFilter { since: arguments.since, ..AuditFilter::from(app.id) };
-    let rows = audit::list(&operations, &caller, filter, more_than_asked).await?;
-    let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
-    Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, as_json, header, |row| {
-        [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]
-    }))
+/// A row of the audit log.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LogRow {
+    at: Timestamp,
+    actor: String,
+    actor_kind: Option<ActorKind>,
+    action: String,
+    subject: String,
+    before: Option<Value>,
+    after: Option<Value>,
+    ip: Option<String>,
+    request_id: Option<Uuid>,
 }
 
-fn as_json(row: &AuditRow) -> Value {
-    json!({
-        "at": row.at, "actor": row.actor, "actorKind": row.actor_kind, "action": row.action, "subject": row.subject,
-        "before": row.before, "after": row.after, "ip": row.ip, "requestId": row.request,
-    })
+impl From<AuditRow> for LogRow {
+    fn from(row: AuditRow) -> LogRow {
+        LogRow {
+            at: row.at,
+            actor: row.actor,
+            actor_kind: row.actor_kind,
+            action: row.action,
+            subject: row.subject,
+            before: row.before,
+            after: row.after,
+            ip: row.ip,
+            request_id: row.request,
+        }
+    }
+}
+
+async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
+    let more_than_asked = arguments.limit.saturating_add(1);
+    let rows: Vec<LogRow> = match place {
+        Place::Database(database) => {
+            let filter = AuditFilter { since: arguments.since, ..AuditFilter::from(app.id) };
+            let (operations, caller) = (&database.operations, &database.caller);
+            rows(audit::list(operations, caller, filter, more_than_asked.into()).await?)
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("app", Some(app.id)).with("since", arguments.since);
+            api.first(&[&"audit"], query, more_than_asked as usize).await?
+        }
+    };
+    let header = ["AT", "ACTOR", "ACTION", "SUBJECT"];
+    Ok(Listing::first(rows, arguments.limit).render(arguments.options.json, header, |row| {
+        [row.at.to_string(), row.actor.clone(), row.action.clone(), row.subject.clone()]
+    }))
 }

@@ -2,8 +2,9 @@ use domain::SendId;
 use operations::requests;
 use serde_json::json;
 
-use crate::control_plane::ControlPlane;
+use crate::admin_api::Changed;
 use crate::options::AppArguments;
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 /// Cancel a send: its deliveries that no provider has received yet are not made.
@@ -25,10 +26,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (ControlPlane { operations, caller, .. }, app) = arguments.app.open().await?;
+    let (place, app) = arguments.app.open().await?;
     let send = SendId(arguments.request);
-    let stopped = requests::cancel(&operations, &caller, app.id, send).await;
-    let stopped = stopped.or_missing(|| {
+    let stopped = match place {
+        Place::Database(database) => {
+            let stopped = requests::cancel(&database.operations, &database.caller, app.id, send).await;
+            stopped.map(|changed| Changed { changed })
+        }
+        Place::Console(api) => api.delete(&[&"apps", &app.id, &"requests", &send]).await,
+    };
+    let Changed { changed: stopped } = stopped.or_missing(|| {
         format!("app {0} has no send {send}, or it is not planned yet; see `tidings sends {0}`", app.name)
     })?;
     let noun = if stopped == 1 { "delivery" } else { "deliveries" };

@@ -1,6 +1,7 @@
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::print::print;
 use crate::{
@@ -23,6 +24,10 @@ use crate::{demo, stand_ins, up};
 
 Configuration: --config FILE, else the file that TIDINGS_CONFIG names. TIDINGS_* variables
 (TIDINGS_DATABASE__URL), DATABASE_URL and NATS_URL override the file.
+
+From another machine: most commands have --url and call the console's API with the token in TIDINGS_TOKEN.
+TIDINGS_URL stands for --url in these commands, unless --config or --data-dir is given.
+  tidings app list --url https://console.example.com
 
 Start here:
   tidings migrate
@@ -141,10 +146,25 @@ impl Tool {
     }
 }
 
+/// Returns true if a command that works on the machine or on the database has the option `--url`.
+pub(crate) fn refuses_console(error: &clap::Error) -> bool {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else { return false };
+    if error.kind() != ErrorKind::UnknownArgument || !["--url", "--token", "--token-file"].contains(&&**name)
+    {
+        return false;
+    }
+    let mut command = Cli::command();
+    for word in std::env::args().skip(1) {
+        match command.find_subcommand(&word) {
+            Some(below) => command = below.clone(),
+            None => break,
+        }
+    }
+    !command.has_subcommands()
+}
+
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]

@@ -4,7 +4,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use credentials::MasterKey;
 use credentials::Security;
-use domain::AppId;
 use event_log::EventLog;
 use operations::{Caller, MasterKeySource, Operations, apps};
 use service_kit::{Config, ServerUrl, connections, installation};
@@ -33,6 +32,11 @@ pub(crate) struct Installation {
 }
 
 impl Installation {
+    /// Returns true if an argument selects the installation.
+    pub(crate) fn is_given(&self) -> bool {
+        self.config.is_some() || self.data_dir.is_some()
+    }
+
     /// Returns true as well if a running `tidings up` supplied the servers and the master key.
     pub(crate) fn configuration(&self) -> anyhow::Result<(Config, bool)> {
         let mut config = Config::load(self.config.as_deref())?;
@@ -157,13 +161,6 @@ impl ControlPlane {
         apps::find(&self.operations, &self.caller, name_or_id)
             .await
             .or_missing(|| format!("app {name_or_id:?} does not exist; `tidings app list` lists the apps"))
-    }
-
-    pub(crate) async fn app_id(&self, name_or_id: Option<&str>) -> anyhow::Result<Option<AppId>> {
-        match name_or_id {
-            Some(name_or_id) => Ok(Some(self.app(name_or_id).await?.id)),
-            None => Ok(None),
-        }
     }
 
     /// Does not compare the key with the database.

@@ -2,8 +2,8 @@ use anyhow::Context as _;
 use operations::users;
 use serde_json::json;
 
-use crate::control_plane::ControlPlane;
 use crate::options::AppArguments;
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 /// Erase a user: profile, devices, preferences and inbox are deleted, and addresses disappear from all sends.
@@ -26,10 +26,16 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (ControlPlane { operations, caller, store, .. }, app) = arguments.app.open().await?;
-    let partitions = store.database().partitions().await?;
-    let partitions = partitions.context("no service has run on this database yet")?;
-    let erased = users::erase(&operations, &caller, app.id, &arguments.user, partitions).await;
+    let (place, app) = arguments.app.open().await?;
+    let user = &arguments.user;
+    let erased = match place {
+        Place::Database(database) => {
+            let partitions = database.store.database().partitions().await?;
+            let partitions = partitions.context("no service has run on this database yet")?;
+            users::erase(&database.operations, &database.caller, app.id, user, partitions).await
+        }
+        Place::Console(api) => api.delete(&[&"apps", &app.id, &"people", user]).await,
+    };
     erased.or_missing(|| {
         format!("app {0} has no user {1:?}; `tidings users {0}` lists its users", app.name, arguments.user)
     })?;

@@ -1,19 +1,26 @@
 mod page;
+mod row;
 
-use anyhow::bail;
+use std::fmt::Display;
+
+use anyhow::{anyhow, bail};
 use domain::{PhoneNumber, SendId};
-use operations::explain::{self, Explained, ExplainedSends, Explanation, Now};
+use operations::Object;
+use operations::explain::{self, Explained};
 use operations::requests::SendFilter;
 use operations::users::{self, UserFilter};
-use operations::{Caller, Operations};
+use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
-use store::control::app::App;
 use uuid::Uuid;
 
-use crate::control_plane::ControlPlane;
+use self::row::{ExplanationBody, ExplanationRow, SendsRow};
+use crate::admin_api::{Query, is_missing, names, similar};
+use crate::app::AppRow;
 use crate::options::AppArguments;
+use crate::place::Place;
 use crate::refused::OrMissing as _;
-use crate::sends::{Since, as_json, parse_since};
+use crate::sends::{Since, parse_since};
 
 /// Users that an error about a shared address names.
 const MOST_NAMED: usize = 10;
@@ -56,40 +63,93 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (ControlPlane { operations, caller, .. }, app) = arguments.app.open().await?;
+    let (place, app) = arguments.app.open().await?;
     let json = arguments.app.options.json;
-    let user = &person(&operations, &caller, &app, &arguments.user).await?;
+    let user = person(&place, &app, &arguments.user).await?;
     if let Some(request) = arguments.request {
-        let found = explain::request(&operations, &caller, app.id, user, SendId(request), true).await;
-        let found = found.or_missing(|| {
-            format!(
-                "app {} has no request {request}; `tidings sends {}` lists the requests",
-                app.name, app.name
-            )
-        })?;
-        let explained = known(found, user, &app.name)?;
-        return Ok(match explained {
-            Some(explained) if json => format!("{:#}\n", explanation_as_json(request, &explained)),
+        return Ok(match one(&place, &app, &user, request).await? {
+            Some(explained) if json => format!("{:#}\n", json!(explained)),
             Some(explained) => page::page(request, &explained),
             None => erased(json),
         });
     }
-    let category = arguments.category.as_deref();
-    let (since, before) = (arguments.since.map(Since::time), arguments.before.map(SendId));
-    let filter = SendFilter { category, since, before, ..SendFilter::default() };
-    let limit = if arguments.now { 0 } else { arguments.limit.into() };
-    let found = explain::latest(&operations, &caller, app.id, user, filter, limit, arguments.now).await;
-    let found = known(found.or_missing(String::new)?, user, &app.name)?;
-    Ok(match found {
-        Some(found) if json => format!("{:#}\n", sends_as_json(&found)),
+    Ok(match latest(arguments, &place, &app, &user).await? {
+        Some(found) if json => format!("{:#}\n", json!(found)),
         Some(found) => page::list(&app.name, &found),
         None => erased(json),
     })
 }
 
+/// Returns None if the user was erased.
+async fn one(
+    place: &Place,
+    app: &AppRow,
+    user: &str,
+    request: Uuid,
+) -> anyhow::Result<Option<ExplanationRow>> {
+    let missing = || {
+        format!("app {} has no request {request}; `tidings sends {}` lists the requests", app.name, app.name)
+    };
+    match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            let found = explain::request(operations, caller, app.id, user, SendId(request), true).await;
+            let found = known(found.or_missing(missing)?, user, &app.name)?;
+            Ok(found.map(|found| ExplanationRow::new(request, *found)))
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("person", Some(user)).with("request", Some(request));
+            let path: [&dyn Display; 3] = [&"apps", &app.id, &"explain"];
+            let found = api.call(Method::GET, &path, &query, None).await;
+            match found {
+                Err(error) if names(&error, Object::User) => Err(unknown(&app.name, user, &similar(&error))),
+                found => Ok(found.map(ExplanationBody::into_explanation).or_missing(missing)?),
+            }
+        }
+    }
+}
+
+/// Returns None if the user was erased.
+async fn latest(
+    arguments: &Arguments,
+    place: &Place,
+    app: &AppRow,
+    user: &str,
+) -> anyhow::Result<Option<SendsRow>> {
+    let category = arguments.category.as_deref();
+    let (since, before) = (arguments.since.map(Since::time), arguments.before);
+    match place {
+        Place::Database(database) => {
+            let filter = SendFilter { category, since, before: before.map(SendId), ..SendFilter::default() };
+            let limit = if arguments.now { 0 } else { arguments.limit.into() };
+            let (operations, caller) = (&database.operations, &database.caller);
+            let found = explain::latest(operations, caller, app.id, user, filter, limit, arguments.now).await;
+            Ok(known(found.or_missing(String::new)?, user, &app.name)?.map(|found| (*found).into()))
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("person", Some(user)).with("category", category);
+            let query = query.with("since", since).with("cursor", before.map(web::cursor::write));
+            let query = query.with("now", arguments.now.then_some(true));
+            let query = query.with("limit", (!arguments.now).then_some(arguments.limit));
+            let query = query.with("sends", arguments.now.then_some(false));
+            let path: [&dyn Display; 3] = [&"apps", &app.id, &"explain"];
+            match api.call(Method::GET, &path, &query, None).await {
+                Err(error) if is_missing(&error) => Err(unknown(&app.name, user, &similar(&error))),
+                found => Ok(found.map(ExplanationBody::into_sends)?),
+            }
+        }
+    }
+}
+
+/// A person in a list of the admin API.
+#[derive(Deserialize)]
+struct PersonBody {
+    identifier: String,
+}
+
 /// Returns the identifier of the user with this identifier or, if there is none, with this email address or phone number. A text that no
 /// user has stays as it is.
-async fn person(operations: &Operations, caller: &Caller, app: &App, text: &str) -> anyhow::Result<String> {
+async fn person(place: &Place, app: &AppRow, text: &str) -> anyhow::Result<String> {
     let filter = if text.contains('@') {
         UserFilter::Email(text)
     } else if PhoneNumber::parse(text).is_ok() {
@@ -97,16 +157,32 @@ async fn person(operations: &Operations, caller: &Caller, app: &App, text: &str)
     } else {
         return Ok(text.to_owned());
     };
-    if users::find(operations, caller, app.id, text).await.is_ok() {
-        return Ok(text.to_owned());
-    }
-    let page = users::list(operations, caller, app.id, filter, None, MOST_NAMED).await?;
-    let named: Vec<&str> = page.users.iter().map(|(user, _)| user.identifier.as_str()).collect();
-    match named[..] {
+    let (named, more): (Vec<String>, bool) = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            if users::find(operations, caller, app.id, text).await.is_ok() {
+                return Ok(text.to_owned());
+            }
+            let page = users::list(operations, caller, app.id, filter, None, MOST_NAMED).await?;
+            let named = page.users.into_iter().map(|(user, _)| user.identifier);
+            (named.collect(), page.next.is_some())
+        }
+        Place::Console(api) => {
+            if api.get::<Value>(&[&"apps", &app.id, &"people", &text]).await.is_ok() {
+                return Ok(text.to_owned());
+            }
+            let parameter = if text.contains('@') { "email" } else { "phoneNumber" };
+            let query = Query::default().with(parameter, Some(text));
+            let path: [&dyn Display; 3] = [&"apps", &app.id, &"people"];
+            let (found, next) = api.after::<PersonBody>(&path, query, MOST_NAMED, None).await?;
+            (found.into_iter().map(|person| person.identifier).collect(), next.is_some())
+        }
+    };
+    match &named[..] {
         [] => Ok(text.to_owned()),
-        [one] => Ok(one.to_owned()),
+        [one] => Ok(one.clone()),
         _ => {
-            let more = if page.next.is_some() { ", …" } else { "" };
+            let more = if more { ", …" } else { "" };
             bail!(
                 "several users of app {} have {text}: {}{more}; name one of them",
                 app.name,
@@ -121,69 +197,18 @@ fn known<T>(found: Explained<T>, user: &str, app: &str) -> anyhow::Result<Option
     match found {
         Explained::Found(found) => Ok(Some(found)),
         Explained::Erased => Ok(None),
-        Explained::UnknownUser { similar } if similar.is_empty() => {
-            bail!("app {app} has no user {user:?}, and none with a similar identifier")
-        }
-        Explained::UnknownUser { similar } => {
-            bail!("app {app} has no user {user:?}; similar identifiers: {}", similar.join(", "))
-        }
+        Explained::UnknownUser { similar } => Err(unknown(app, user, &similar)),
     }
+}
+
+fn unknown(app: &str, user: &str, similar: &[String]) -> anyhow::Error {
+    if similar.is_empty() {
+        return anyhow!("app {app} has no user {user:?}, and none with a similar identifier");
+    }
+    anyhow!("app {app} has no user {user:?}; similar identifiers: {}", similar.join(", "))
 }
 
 fn erased(json: bool) -> String {
     let verdict = "The user was erased.";
     if json { format!("{:#}\n", json!({"verdict": verdict})) } else { format!("{verdict}\n") }
-}
-
-fn sends_as_json(found: &ExplainedSends) -> Value {
-    let sends = found.sends.iter().map(|explained| {
-        let mut send = as_json(&explained.send);
-        send["verdict"] = json!(explained.verdict);
-        send
-    });
-    json!({
-        "person": {"identifier": found.person.identifier, "name": found.person.name},
-        "sends": sends.collect::<Vec<_>>(),
-        "next": found.next,
-        "now": found.now.as_ref().map(now_as_json),
-    })
-}
-
-fn explanation_as_json(request: Uuid, found: &Explanation) -> Value {
-    let stored = found.request.as_ref().map(|stored| {
-        json!({
-            "requestId": request, "title": stored.title, "category": stored.category,
-            "template": stored.template.as_ref().map(|(name, version)| json!({"identifier": name, "version": version})),
-            "acceptedAt": stored.accepted_at, "sendAt": stored.send_at, "expiresAt": stored.expires_at,
-            "cancelledAt": stored.cancelled_at,
-        })
-    });
-    let story = found.story.as_ref();
-    let channels = story.map(|story| story.channels.as_slice()).unwrap_or_default().iter().map(|channel| {
-        json!({
-            "channel": channel.channel, "status": channel.status, "reason": channel.reason,
-            "sentence": channel.sentence, "fix": channel.fix, "documentation": format!("statuses.md#{}", channel.anchor),
-        })
-    });
-    let events = story.map(|story| story.events.as_slice()).unwrap_or_default().iter().map(|event| {
-        json!({
-            "at": event.at, "kind": event.kind, "channel": event.channel, "text": event.text,
-            "waitedMs": event.waited_ms, "tookMs": event.took_ms,
-        })
-    });
-    json!({
-        "verdict": found.verdict,
-        "person": {"identifier": found.person.identifier, "name": found.person.name},
-        "request": stored,
-        "channels": channels.collect::<Vec<_>>(),
-        "events": events.collect::<Vec<_>>(),
-        "now": found.now.as_ref().map(now_as_json),
-    })
-}
-
-fn now_as_json(now: &Now) -> Value {
-    let channels = now.channels.iter().map(|decided| {
-        json!({"channel": decided.channel, "sends": decided.reason.is_none(), "reason": decided.reason})
-    });
-    json!({"category": now.category, "text": now.line(), "channels": channels.collect::<Vec<_>>()})
 }

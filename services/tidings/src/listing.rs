@@ -1,4 +1,5 @@
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::json;
 
 use crate::shell::quoted;
 
@@ -8,7 +9,7 @@ pub(crate) struct Listing<R> {
     exceeded: Option<u32>,
 }
 
-impl<R> Listing<R> {
+impl<R: Serialize> Listing<R> {
     pub(crate) fn new(rows: Vec<R>) -> Listing<R> {
         Listing { rows, exceeded: None }
     }
@@ -25,16 +26,14 @@ impl<R> Listing<R> {
         &self,
         json: bool,
         next: Option<(&str, String)>,
-        as_json: impl Fn(&R) -> Value,
         header: [&str; N],
         cells: impl Fn(&R) -> [String; N],
     ) -> String {
         let (option, place) = next.unzip();
         if json {
-            let data = self.rows.iter().map(as_json).collect::<Value>();
-            return format!("{}\n", json!({"data": data, "next": place}));
+            return format!("{}\n", json!({"data": self.rows, "next": place}));
         }
-        let mut text = self.render(false, as_json, header, cells);
+        let mut text = self.render(false, header, cells);
         if let (Some(option), Some(place)) = (option, place) {
             text.push_str(&format!("\nThere may be more: --{option} {} continues.\n", quoted(&place)));
         }
@@ -44,12 +43,11 @@ impl<R> Listing<R> {
     pub(crate) fn render<const N: usize>(
         &self,
         json: bool,
-        as_json: impl Fn(&R) -> Value,
         header: [&str; N],
         cells: impl Fn(&R) -> [String; N],
     ) -> String {
         if json {
-            return format!("{}\n", self.rows.iter().map(as_json).collect::<Value>());
+            return format!("{}\n", json!(self.rows));
         }
         let mut text = table(header, self.rows.iter().map(cells));
         if let Some(limit) = self.exceeded {
@@ -57,6 +55,11 @@ impl<R> Listing<R> {
         }
         text
     }
+}
+
+/// Returns the rows of a command for what a use case has found.
+pub(crate) fn rows<Row: From<Found>, Found>(found: impl IntoIterator<Item = Found>) -> Vec<Row> {
+    found.into_iter().map(Row::from).collect()
 }
 
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
@@ -78,7 +81,7 @@ mod tests {
 
     fn render(listing: &Listing<(u8, &str)>, json: bool) -> String {
         let cells = |&(id, name): &(u8, &str)| [id.to_string(), name.to_owned()];
-        listing.render(json, |(id, _)| json!(id), ["ID", "NAME"], cells)
+        listing.render(json, ["ID", "NAME"], cells)
     }
 
     #[test]
@@ -94,7 +97,7 @@ mod tests {
             render(&listing, false),
             "ID  NAME\n1   a\n\nThere are more than 1; --limit shows more.\n"
         );
-        assert_eq!(render(&listing, true), "[1]\n");
+        assert_eq!(render(&listing, true), "[[1,\"a\"]]\n");
         let whole = Listing::first(vec![(1, "a")], 1);
         assert_eq!(render(&whole, false), "ID  NAME\n1   a\n");
     }

@@ -1,5 +1,6 @@
 //! The `tidings` program: the services, and the commands that install Tidings and set up apps, providers and templates.
 
+mod admin_api;
 mod app;
 mod audit;
 mod cancel;
@@ -21,9 +22,11 @@ mod listing;
 mod master_key;
 mod mcp;
 mod migrate;
+mod numbers;
 mod operator;
 mod options;
 mod parked;
+mod place;
 mod print;
 #[cfg(feature = "development")]
 mod private_file;
@@ -75,7 +78,14 @@ fn main() -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
     match Service::of_link(Path::new(&program)) {
         Some(service) => run::run_link(service),
-        None => Cli::parse().run(run_tool),
+        None => match Cli::try_parse() {
+            Ok(cli) => cli.run(run_tool),
+            Err(error) if command::refuses_console(&error) => {
+                eprintln!("tidings: {}", place::NEEDS_DATABASE);
+                ExitCode::from(UNUSABLE)
+            }
+            Err(error) => error.exit(),
+        },
     }
 }
 

@@ -68,7 +68,7 @@ fn generate(arguments: &GenerateArguments) -> anyhow::Result<String> {
 }
 
 async fn rotate(options: &Options) -> anyhow::Result<String> {
-    let control_plane = options.open().await?;
+    let control_plane = options.open_database().await?;
     let master_key = control_plane.configured_key()?;
     let tables = rotation::reseal_all(&control_plane.store, &master_key, |table, records| {
         eprintln!("tidings: {table}: {records} records resealed");
@@ -106,7 +106,7 @@ async fn rotate(options: &Options) -> anyhow::Result<String> {
 }
 
 async fn status(options: &Options) -> anyhow::Result<String> {
-    let control_plane = options.open().await?;
+    let control_plane = options.open_database().await?;
     let master_key = control_plane.configured_key()?;
     let primary = master_key.id();
     let previous = master_key.previous_id();

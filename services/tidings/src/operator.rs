@@ -1,13 +1,19 @@
+use std::fmt;
+
 use clap::Subcommand;
-use domain::{AppId, Role};
+use domain::{AppId, Role, Timestamp};
 use operations::operators::roles::{self, SeenRole};
 use operations::{Conflict, OperationError, operators};
-use serde_json::{Value, json};
+use reqwest::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::control::operator::Operator;
 
+use crate::admin_api::Query;
 use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::listing::{Listing, rows};
 use crate::options::Options;
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 /// Create, list and disable the operators who sign in to the console, and change their roles.
@@ -143,56 +149,92 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
+/// A link with which an operator signs in.
+#[derive(Deserialize)]
+struct Link {
+    link: String,
+}
+
+impl Link {
+    fn new(database: &ControlPlane, code: &str) -> Link {
+        Link { link: console::welcome_link(&database.console_url, code) }
+    }
+}
+
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let app = control_plane.app_id(arguments.app.as_deref()).await?;
-    let url = control_plane.console_url.clone();
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let role = arguments.role.unwrap_or(Role::Admin);
-    let created = operators::create(&operations, &caller, &arguments.email, app, role).await;
-    let code = created.map_err(|error| match error {
+    let place = arguments.options.open().await?;
+    let app = place.app_id(arguments.app.as_deref()).await?;
+    let (email, role) = (&arguments.email, arguments.role.unwrap_or(Role::Admin));
+    let created = match place {
+        Place::Database(database) => {
+            let code = operators::create(&database.operations, &database.caller, email, app, role).await;
+            code.map(|code| Link::new(&database, &code))
+        }
+        Place::Console(api) => {
+            let app = app.map(|app| app.to_string());
+            api.post(&[&"operators"], &json!({"email": email, "role": role, "app": app})).await
+        }
+    };
+    let created = created.map_err(|error| match error {
         OperationError::Conflict(Conflict::NameTaken) => anyhow::anyhow!(
-            "there is an operator with this email; `tidings operator link {}` prints a link for them",
-            arguments.email
+            "there is an operator with this email; `tidings operator link {email}` prints a link for them"
         ),
         error => crate::refused::from_operation(error),
     })?;
-    Ok(report(&arguments.options, &arguments.email, &url, &code))
+    Ok(report(&arguments.options, email, &created))
 }
 
 async fn link(named: &Named) -> anyhow::Result<String> {
-    let control_plane = named.options.open().await?;
-    let url = control_plane.console_url.clone();
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let linked = operators::link(&operations, &caller, &named.email, false).await;
-    let code = linked.or_missing(|| missing(&named.email))?;
-    Ok(report(&named.options, &named.email, &url, &code))
+    let linked = match named.options.open().await? {
+        Place::Database(database) => {
+            let code = operators::link(&database.operations, &database.caller, &named.email, false).await;
+            code.map(|code| Link::new(&database, &code))
+        }
+        Place::Console(api) => api.post(&[&"operators", &named.email, &"link"], &json!({})).await,
+    };
+    Ok(report(&named.options, &named.email, &linked.or_missing(|| missing(&named.email))?))
 }
 
-fn report(options: &Options, email: &str, url: &str, code: &str) -> String {
-    let link = console::welcome_link(url, code);
+fn report(options: &Options, email: &str, Link { link }: &Link) -> String {
     let text = format!("{link}\n\n{email} chooses a password there. The link is valid for an hour, once.\n");
     options.report(&json!({"email": email, "link": link}), text)
 }
 
 async fn grant(arguments: &GrantArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let app = control_plane.app_id(arguments.app.as_deref()).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let place = arguments.options.open().await?;
+    let app = place.app_id(arguments.app.as_deref()).await?;
     let (email, role) = (&arguments.email, arguments.role);
-    let granted = roles::grant(&operations, &caller, email, (app, role), SeenRole::Any).await;
+    let app_id = app.map(|app| app.to_string());
+    let granted = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            roles::grant(operations, caller, email, (app, role), SeenRole::Any).await
+        }
+        Place::Console(api) => {
+            let body = json!({"role": role, "app": app_id});
+            api.call(Method::PUT, &[&"operators", email, &"role"], &Query::default(), Some(&body)).await
+        }
+    };
     granted.or_missing(|| missing(email))?;
-    let report = json!({"email": email, "appId": app.map(|app| app.to_string()), "role": role});
+    let report = json!({"email": email, "appId": app_id, "role": role});
     let place = arguments.app.as_ref().map_or_else(|| "all apps".to_owned(), |app| format!("app {app}"));
     Ok(arguments.options.report(&report, format!("{email} has the role {role} in {place}.\n")))
 }
 
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let app = control_plane.app_id(arguments.app.as_deref()).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let place = arguments.options.open().await?;
+    let app = place.app_id(arguments.app.as_deref()).await?;
     let email = &arguments.email;
-    let revoked = roles::revoke(&operations, &caller, email, app, SeenRole::Any).await;
+    let revoked = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            roles::revoke(operations, caller, email, app, SeenRole::Any).await
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("app", app);
+            api.call(Method::DELETE, &[&"operators", email, &"role"], &query, None).await
+        }
+    };
     revoked.or_missing(|| {
         format!("there is no operator {email} with a role there; `tidings operator list` lists all")
     })?;
@@ -204,40 +246,75 @@ fn missing(email: &str) -> String {
     format!("there is no operator {email}, or it is disabled; `tidings operator list` lists all")
 }
 
+/// An operator.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OperatorRow {
+    email: String,
+    grants: Vec<GrantRow>,
+    #[serde(alias = "claimed")]
+    grants_by_claim: Vec<GrantRow>,
+    disabled: bool,
+    created_at: Timestamp,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct GrantRow {
+    app_id: Option<String>,
+    role: Role,
+}
+
+impl From<(Option<AppId>, Role)> for GrantRow {
+    fn from((app, role): (Option<AppId>, Role)) -> GrantRow {
+        GrantRow { app_id: app.map(|app| app.to_string()), role }
+    }
+}
+
+impl fmt::Display for GrantRow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.app_id {
+            Some(app) => write!(f, "{} of app {app}", self.role),
+            None => self.role.fmt(f),
+        }
+    }
+}
+
+impl From<Operator> for OperatorRow {
+    fn from(operator: Operator) -> OperatorRow {
+        OperatorRow {
+            email: operator.email,
+            grants: rows(operator.grants),
+            grants_by_claim: rows(operator.claimed),
+            disabled: operator.disabled,
+            created_at: operator.created_at,
+        }
+    }
+}
+
 async fn list(options: &Options) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = options.open().await?;
-    let found = operators::list(&operations, &caller).await?;
-    Ok(Listing::new(found).render(options.json, as_json, ["EMAIL", "ROLES", "STATE", "SINCE"], |operator| {
+    let found: Vec<OperatorRow> = match options.open().await? {
+        Place::Database(database) => rows(operators::list(&database.operations, &database.caller).await?),
+        Place::Console(api) => api.whole(&[&"operators"], Query::default()).await?,
+    };
+    Ok(Listing::new(found).render(options.json, ["EMAIL", "ROLES", "STATE", "SINCE"], |operator| {
+        let claimed = operator.grants_by_claim.iter().map(|grant| format!("{grant} by claim"));
+        let roles: Vec<_> = operator.grants.iter().map(GrantRow::to_string).chain(claimed).collect();
         let state = if operator.disabled { "disabled" } else { "enabled" };
-        [operator.email.clone(), roles(operator), state.to_owned(), operator.created_at.to_string()]
+        [operator.email.clone(), roles.join(", "), state.to_owned(), operator.created_at.to_string()]
     }))
 }
 
-fn roles(operator: &Operator) -> String {
-    let role = |(app, role): &(Option<AppId>, Role)| match app {
-        Some(app) => format!("{role} of app {app}"),
-        None => role.to_string(),
-    };
-    let claimed = operator.claimed.iter().map(|grant| format!("{} by claim", role(grant)));
-    operator.grants.iter().map(role).chain(claimed).collect::<Vec<_>>().join(", ")
-}
-
-fn as_json(operator: &Operator) -> Value {
-    let grant =
-        |(app, role): &(Option<AppId>, Role)| json!({"appId": app.map(|app| app.to_string()), "role": role});
-    json!({
-        "email": operator.email,
-        "grants": operator.grants.iter().map(grant).collect::<Vec<_>>(),
-        "grantsByClaim": operator.claimed.iter().map(grant).collect::<Vec<_>>(),
-        "signedInAt": operator.signed_in_at,
-        "disabled": operator.disabled,
-        "createdAt": operator.created_at,
-    })
-}
-
 async fn disable(named: &Named, disabled: bool) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = named.options.open().await?;
-    let done = operators::disable(&operations, &caller, &named.email, disabled).await;
+    let done = match named.options.open().await? {
+        Place::Database(database) => {
+            operators::disable(&database.operations, &database.caller, &named.email, disabled).await
+        }
+        Place::Console(api) => {
+            let body = json!({"disabled": disabled});
+            api.call(Method::PATCH, &[&"operators", &named.email], &Query::default(), Some(&body)).await
+        }
+    };
     done.or_missing(|| missing(&named.email))?;
     let state = if disabled { "disabled" } else { "enabled" };
     let report = json!({"email": named.email, "disabled": disabled});

@@ -1,21 +1,23 @@
 use std::time::Duration;
 
 use domain::Channel;
-use serde_json::Value;
-use store::control::app::App;
+use serde::Serialize;
+use serde_json::json;
 
-use crate::control_plane::{ControlPlane, Installation};
+use crate::app::AppRow;
+use crate::control_plane::ControlPlane;
+use crate::place::{Place, PlaceArguments};
 
 const LONGEST_GRACE: Duration = Duration::from_secs(90 * 24 * 3600);
 
-/// Output format and installation of a command.
+/// Output format and place of a command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
-    pub(crate) installation: Installation,
+    pub(crate) place: PlaceArguments,
 }
 
 /// Arguments of a command about one app.
@@ -28,27 +30,30 @@ pub(crate) struct AppArguments {
 }
 
 impl AppArguments {
-    pub(crate) async fn open(&self) -> anyhow::Result<(ControlPlane, App)> {
+    pub(crate) async fn open(&self) -> anyhow::Result<(Place, AppRow)> {
         self.options.open_app(&self.app).await
     }
 }
 
 impl Options {
-    pub(crate) async fn open(&self) -> anyhow::Result<ControlPlane> {
-        self.installation.open().await
+    pub(crate) async fn open(&self) -> anyhow::Result<Place> {
+        self.place.open().await
     }
 
-    pub(crate) async fn open_app(&self, name_or_id: &str) -> anyhow::Result<(ControlPlane, App)> {
-        let control_plane = self.open().await?;
-        let app = control_plane.app(name_or_id).await?;
-        Ok((control_plane, app))
+    pub(crate) async fn open_app(&self, name_or_id: &str) -> anyhow::Result<(Place, AppRow)> {
+        let place = self.open().await?;
+        let app = place.app(name_or_id).await?;
+        Ok((place, app))
     }
 
-    pub(crate) fn report(&self, json: &Value, text: String) -> String {
-        if self.json { format!("{json}\n") } else { text }
+    pub(crate) async fn open_database(&self) -> anyhow::Result<ControlPlane> {
+        self.place.open_database().await
+    }
+
+    pub(crate) fn report(&self, row: &impl Serialize, text: String) -> String {
+        if self.json { format!("{}\n", json!(row)) } else { text }
     }
 }
-
 /// `refusal` is the error text for a duration longer than `longest`.
 pub(crate) fn parse_time(text: &str, longest: Duration, refusal: &str) -> Result<Duration, String> {
     let time = humantime::parse_duration(text).map_err(|error| error.to_string())?;

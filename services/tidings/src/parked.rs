@@ -4,19 +4,22 @@ use std::collections::BTreeMap;
 
 use clap::Subcommand;
 use domain::excerpt::excerpt;
-use domain::redrive::Skip;
 use domain::target::masked;
-use domain::{Channel, DeliveryId};
+use domain::{AppId, Channel, DeliveryId, SendId, Timestamp};
 use operations::parked::{self, ParkedDetails, ParkedKind, RedriveReport};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use service_kit::clock;
 use store::deliveries::redrive::{ParkedEntry, ParkedFilter};
 use store::sends::pairs::AttemptRecord;
 use uuid::Uuid;
 
+use crate::admin_api::Query;
 use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::listing::{Listing, rows};
+use crate::numbers;
 use crate::options::{self, Options};
+use crate::place::Place;
 use crate::refused::{InvalidInput, OrMissing as _};
 use crate::sends::{Since, parse_since};
 
@@ -124,9 +127,12 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
 }
 
 impl Selection {
-    async fn filter(&self, control_plane: &ControlPlane) -> anyhow::Result<ParkedFilter> {
-        let app = control_plane.app_id(self.app.as_deref()).await?;
-        Ok(ParkedFilter {
+    async fn filter(&self, place: &Place) -> anyhow::Result<ParkedFilter> {
+        Ok(self.filter_of(place.app_id(self.app.as_deref()).await?))
+    }
+
+    fn filter_of(&self, app: Option<AppId>) -> ParkedFilter {
+        ParkedFilter {
             app,
             channel: self.channel,
             provider: self.provider.clone(),
@@ -136,7 +142,7 @@ impl Selection {
             id: None,
             since: self.since.map(Since::time),
             before: self.before.map(Since::time),
-        })
+        }
     }
 
     fn is_empty(&self) -> bool {
@@ -150,29 +156,50 @@ impl Selection {
 }
 
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let filter = arguments.selection.filter(&control_plane).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let parked = parked::list(&operations, &caller, &filter, None, arguments.limit).await?;
+    let place = arguments.options.open().await?;
+    let filter = arguments.selection.filter(&place).await?;
+    let limit = arguments.limit;
+    let parked = match place {
+        Place::Database(database) => {
+            rows(parked::list(&database.operations, &database.caller, &filter, None, limit).await?)
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("app", filter.app).with("channel", filter.channel);
+            let query = query.with("provider", filter.provider).with("cause", filter.cause);
+            let query = query.with("category", filter.category).with("delivery", filter.delivery);
+            let query = query.with("since", filter.since).with("before", filter.before);
+            api.first(&[&"parked"], query, usize::try_from(limit)?).await?
+        }
+    };
     Ok(render(parked, arguments.options.json))
 }
 
-async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = arguments.options.open().await?;
-    let found = parked::find(&operations, &caller, arguments.id).await;
-    let ParkedDetails { parked, attempts } = found
-        .or_missing(|| format!("no parked message has the id {}; see `tidings parked list`", arguments.id))?;
-    let mut whole = as_json(&parked);
-    whole["attempts"] = attempts.iter().map(attempt_as_json).collect();
-    Ok(arguments.options.report(&whole, format!("{whole:#}\n")))
+/// A parked message with the attempts to make its delivery.
+#[derive(Deserialize)]
+struct Shown {
+    message: ParkedRow,
+    attempts: Vec<AttemptRow>,
 }
 
-fn attempt_as_json(attempt: &AttemptRecord) -> Value {
-    json!({
-        "number": attempt.number, "startedAt": attempt.started_at, "provider": attempt.provider,
-        "outcome": attempt.outcome, "providerCode": attempt.provider_code,
-        "providerMessage": attempt.provider_message,
-    })
+impl From<ParkedDetails> for Shown {
+    fn from(found: ParkedDetails) -> Shown {
+        Shown { message: found.parked.into(), attempts: rows(found.attempts) }
+    }
+}
+
+async fn show(arguments: &ShowArguments) -> anyhow::Result<String> {
+    let found = match arguments.options.open().await? {
+        Place::Database(database) => {
+            let found = parked::find(&database.operations, &database.caller, arguments.id).await;
+            found.map(Shown::from)
+        }
+        Place::Console(api) => api.get(&[&"parked", &arguments.id]).await,
+    };
+    let Shown { message, attempts } = found
+        .or_missing(|| format!("no parked message has the id {}; see `tidings parked list`", arguments.id))?;
+    let mut whole = json!(message);
+    whole["attempts"] = json!(attempts);
+    Ok(arguments.options.report(&whole, format!("{whole:#}\n")))
 }
 
 async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
@@ -184,9 +211,13 @@ async fn redrive(arguments: &RedriveArguments) -> anyhow::Result<String> {
         )
         .into());
     }
-    let control_plane = arguments.options.open().await?;
-    let filter = arguments.selection.filter(&control_plane).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let database = arguments.options.place.open_database_only().await?;
+    let app = match &arguments.selection.app {
+        Some(app) => Some(database.app(app).await?.id),
+        None => None,
+    };
+    let filter = arguments.selection.filter_of(app);
+    let ControlPlane { operations, caller, .. } = database;
     let report = if arguments.dry_run {
         parked::preview(&operations, &caller, &filter).await?
     } else {
@@ -206,7 +237,7 @@ fn report_as_json(report: &RedriveReport, dry_run: bool) -> Value {
         "redriven": report.redriven,
         "counts": counts.collect::<Value>(),
         "skipped": report.skipped,
-        "first": report.first.iter().map(as_json).collect::<Value>(),
+        "first": rows::<ParkedRow, _>(report.first.iter().cloned()),
     })
 }
 
@@ -220,39 +251,87 @@ fn render_report(report: RedriveReport, dry_run: bool) -> String {
     }
     text += ".\n";
     if !report.first.is_empty() {
-        text += &format!("\n{}", render(report.first, false));
+        text += &format!("\n{}", render(rows(report.first), false));
     }
     text
 }
 
-fn render(parked: Vec<ParkedEntry>, json: bool) -> String {
+fn render(parked: Vec<ParkedRow>, json: bool) -> String {
     let header = ["DELIVERY", "APP", "WHAT", "RECIPIENT", "TARGET", "CAUSE", "PARKED", "REDRIVE"];
-    Listing::new(parked).render(json, as_json, header, |parked| {
+    Listing::new(parked).render(json, header, |parked| {
         [
-            parked.delivery.map_or(parked.id, |delivery| delivery.0).to_string(),
-            parked.app_name.clone().unwrap_or_default(),
-            ParkedKind::of(parked).to_string(),
+            parked.delivery_id.map_or(parked.id, |delivery| delivery.0).to_string(),
+            parked.app.clone().unwrap_or_default(),
+            parked.what.clone(),
             parked.recipient.clone().unwrap_or_default(),
-            parked.target.as_deref().map(masked).unwrap_or_default(),
+            parked.target.clone().unwrap_or_default(),
             excerpt(parked.cause.clone(), 40),
             parked.parked_at.to_string(),
-            parked.skip.map_or("yes", Skip::as_str).to_owned(),
+            parked.skip.clone().unwrap_or_else(|| "yes".to_owned()),
         ]
     })
 }
 
-fn as_json(parked: &ParkedEntry) -> Value {
-    json!({
-        "id": parked.id,
-        "appId": parked.app,
-        "app": parked.app_name,
-        "what": ParkedKind::of(parked).to_string(),
-        "requestId": parked.send_id,
-        "deliveryId": parked.delivery,
-        "recipient": parked.recipient,
-        "target": parked.target.as_deref().map(masked),
-        "cause": parked.cause,
-        "parkedAt": parked.parked_at,
-        "skip": parked.skip.map(Skip::as_str),
-    })
+/// A parked message.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ParkedRow {
+    id: Uuid,
+    #[serde(deserialize_with = "numbers::read_option")]
+    app_id: Option<AppId>,
+    app: Option<String>,
+    /// A channel, `send` or `unknown`.
+    #[serde(alias = "kind")]
+    what: String,
+    request_id: Option<SendId>,
+    delivery_id: Option<DeliveryId>,
+    recipient: Option<String>,
+    /// Masked.
+    target: Option<String>,
+    cause: String,
+    parked_at: Timestamp,
+    /// Reason why a redrive leaves the message parked.
+    skip: Option<String>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AttemptRow {
+    number: i32,
+    started_at: Timestamp,
+    provider: Option<String>,
+    outcome: String,
+    provider_code: String,
+    provider_message: String,
+}
+
+impl From<ParkedEntry> for ParkedRow {
+    fn from(parked: ParkedEntry) -> ParkedRow {
+        ParkedRow {
+            id: parked.id,
+            app_id: parked.app,
+            what: ParkedKind::of(&parked).to_string(),
+            request_id: parked.send_id,
+            delivery_id: parked.delivery,
+            target: parked.target.as_deref().map(masked),
+            parked_at: parked.parked_at,
+            skip: parked.skip.map(|skip| skip.as_str().to_owned()),
+            app: parked.app_name,
+            recipient: parked.recipient,
+            cause: parked.cause,
+        }
+    }
+}
+
+impl From<AttemptRecord> for AttemptRow {
+    fn from(attempt: AttemptRecord) -> AttemptRow {
+        AttemptRow {
+            number: attempt.number,
+            started_at: attempt.started_at,
+            provider: attempt.provider,
+            outcome: attempt.outcome,
+            provider_code: attempt.provider_code,
+            provider_message: attempt.provider_message,
+        }
+    }
 }

@@ -1,9 +1,11 @@
+use domain::Timestamp;
 use operations::installation::{Installation, Installations, Waiting, Work};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use service_kit::presence::ProcessReport;
 
-use crate::listing::table;
+use crate::listing::{rows, table};
 use crate::options::Options;
+use crate::place::Place;
 use crate::print::print;
 use crate::{DONE, FAILED};
 
@@ -24,16 +26,87 @@ pub(crate) struct Arguments {
     options: Options,
 }
 
-pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
-    let control_plane = arguments.options.open().await?;
-    let log = arguments.options.installation.log().await?;
-    let installations = Installations::new(control_plane.operations, log);
-    let installation = installations.read(&control_plane.caller).await?;
-    print(&arguments.options.report(&as_json(&installation), render(&installation)))?;
-    Ok(if installation.missing.is_empty() { DONE } else { FAILED })
+/// Processes that run, and the work that waits for them.
+#[derive(Serialize, Deserialize)]
+struct InstallationRow {
+    at: Timestamp,
+    processes: Vec<ProcessRow>,
+    missing: Vec<String>,
+    backlogs: Vec<BacklogRow>,
 }
 
-fn render(installation: &Installation) -> String {
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ProcessRow {
+    services: Vec<String>,
+    host: String,
+    version: String,
+    started_at: Timestamp,
+    instance: String,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BacklogRow {
+    work: String,
+    service: String,
+    waiting: u64,
+    oldest_seconds: f64,
+    fill: Option<f64>,
+    late: bool,
+}
+
+impl From<&Installation> for InstallationRow {
+    fn from(installation: &Installation) -> InstallationRow {
+        InstallationRow {
+            at: installation.at,
+            processes: rows(&installation.processes),
+            missing: installation.missing.iter().map(|service| (*service).to_owned()).collect(),
+            backlogs: rows(&installation.backlogs),
+        }
+    }
+}
+
+impl From<&ProcessReport> for ProcessRow {
+    fn from(process: &ProcessReport) -> ProcessRow {
+        ProcessRow {
+            services: process.services.iter().cloned().collect(),
+            host: process.host.clone(),
+            version: process.version.clone(),
+            started_at: process.started_at,
+            instance: process.instance.clone(),
+        }
+    }
+}
+
+impl From<&Waiting> for BacklogRow {
+    fn from(waiting: &Waiting) -> BacklogRow {
+        BacklogRow {
+            work: name(waiting.work),
+            service: waiting.work.service().to_owned(),
+            waiting: waiting.number,
+            oldest_seconds: waiting.oldest.as_secs_f64(),
+            fill: waiting.fill,
+            late: waiting.is_late(),
+        }
+    }
+}
+
+pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<u8> {
+    let installation: InstallationRow = match arguments.options.open().await? {
+        Place::Database(database) => {
+            let log = arguments.options.place.installation.log().await?;
+            (&*Installations::new(database.operations, log).read(&database.caller).await?).into()
+        }
+        Place::Console(api) => api.get(&[&"processes"]).await?,
+    };
+    let text = render(&installation);
+    let is_whole = installation.missing.is_empty();
+    print(&arguments.options.report(&installation, text))?;
+    Ok(if is_whole { DONE } else { FAILED })
+}
+
+fn render(installation: &InstallationRow) -> String {
     let header = ["SERVICES", "MACHINE", "VERSION", "RUNNING SINCE"];
     let processes = installation.processes.iter().map(|process| {
         let services: Vec<&str> = process.services.iter().map(|service| printable(service)).collect();
@@ -47,21 +120,17 @@ fn render(installation: &Installation) -> String {
     let missing = installation
         .missing
         .iter()
-        .map(|missing| [(*missing).to_owned(), "NO ANSWER".to_owned(), "-".to_owned(), "-".to_owned()]);
+        .map(|missing| [missing.clone(), "NO ANSWER".to_owned(), "-".to_owned(), "-".to_owned()]);
     let mut text = table(header, processes.chain(missing));
     if !installation.backlogs.is_empty() {
         text.push('\n');
         let header = ["WORK", "WAITING", "OLDEST", "STREAM FULL"];
         text += &table(
             header,
-            installation.backlogs.iter().map(|waiting| {
-                let fill = waiting.fill.map_or("-".to_owned(), |fill| format!("{:.0} %", fill * 100.0));
-                [
-                    name(waiting.work),
-                    waiting.number.to_string(),
-                    format!("{} s", waiting.oldest.as_secs()),
-                    fill,
-                ]
+            installation.backlogs.iter().map(|backlog| {
+                let fill = backlog.fill.map_or("-".to_owned(), |fill| format!("{:.0} %", fill * 100.0));
+                let oldest = format!("{:.0} s", backlog.oldest_seconds.trunc());
+                [backlog.work.clone(), backlog.waiting.to_string(), oldest, fill]
             }),
         );
     }
@@ -82,32 +151,4 @@ fn name(work: Work) -> String {
         Work::Timers => "timers".to_owned(),
         Work::Webhooks => "webhooks".to_owned(),
     }
-}
-
-fn as_json(installation: &Installation) -> Value {
-    let process = |process: &ProcessReport| {
-        json!({
-            "services": process.services,
-            "host": process.host,
-            "version": process.version,
-            "startedAt": process.started_at,
-            "instance": process.instance,
-        })
-    };
-    let waiting = |waiting: &Waiting| {
-        json!({
-            "work": name(waiting.work),
-            "service": waiting.work.service(),
-            "waiting": waiting.number,
-            "oldestSeconds": waiting.oldest.as_secs_f64(),
-            "fill": waiting.fill,
-            "late": waiting.is_late(),
-        })
-    };
-    json!({
-        "at": installation.at,
-        "processes": installation.processes.iter().map(process).collect::<Value>(),
-        "missing": installation.missing,
-        "backlogs": installation.backlogs.iter().map(waiting).collect::<Value>(),
-    })
 }

@@ -3,6 +3,8 @@ use credentials::secrets::SecretsError;
 use domain::Problem;
 use operations::OperationError;
 
+use crate::admin_api::is_missing;
+
 /// Ends a command with exit code 2. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -48,9 +50,6 @@ pub(crate) trait OrMissing<T> {
 
 impl<T> OrMissing<T> for Result<T, OperationError> {
     fn or_missing(self, text: impl FnOnce() -> String) -> anyhow::Result<T> {
-        self.map_err(|error| match error {
-            OperationError::NotFound(_) => anyhow!(text()),
-            error => from_operation(error),
-        })
+        self.map_err(|error| if is_missing(&error) { anyhow!(text()) } else { from_operation(error) })
     }
 }

@@ -1,14 +1,16 @@
+use std::fmt;
 use std::time::Duration;
 
 use domain::{SendId, Status, Timestamp};
 use operations::requests::{self, SendFilter};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use service_kit::clock;
 use store::sends::list::ListedSend;
 
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::options::AppArguments;
+use crate::place::Place;
 
 /// List the sends of an app, latest first.
 #[derive(Debug, clap::Args)]
@@ -72,48 +74,87 @@ fn parse_status(text: &str) -> Result<Status, String> {
     })
 }
 
+/// A send.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SendRow {
+    pub(crate) request_id: SendId,
+    pub(crate) title: Option<String>,
+    pub(crate) category: Option<String>,
+    pub(crate) template: Option<UsedTemplate>,
+    recipients: i32,
+    cancelled: bool,
+    pub(crate) accepted_at: Timestamp,
+    send_at: Option<Timestamp>,
+}
+
+#[derive(Serialize, Deserialize)]
+pub(crate) struct UsedTemplate {
+    identifier: String,
+    version: i32,
+}
+
+impl From<(String, i32)> for UsedTemplate {
+    fn from((identifier, version): (String, i32)) -> UsedTemplate {
+        UsedTemplate { identifier, version }
+    }
+}
+
+impl fmt::Display for UsedTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}@{}", self.identifier, self.version)
+    }
+}
+
+impl From<ListedSend> for SendRow {
+    fn from(send: ListedSend) -> SendRow {
+        SendRow {
+            request_id: send.send_id,
+            title: send.title,
+            category: send.category,
+            template: send.template.map(UsedTemplate::from),
+            recipients: send.recipients,
+            cancelled: send.cancelled,
+            accepted_at: send.accepted_at,
+            send_at: send.send_at,
+        }
+    }
+}
+
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (ControlPlane { operations, caller, .. }, app) = arguments.app.open().await?;
-    let filter = SendFilter {
-        recipient: arguments.recipient.as_deref(),
-        category: arguments.category.as_deref(),
-        status: arguments.status,
-        since: arguments.since.map(Since::time),
-        before: arguments.before.map(SendId),
+    let (place, app) = arguments.app.open().await?;
+    let Arguments { recipient, category, status, since, before, limit, .. } = arguments;
+    let (since, limit) = (since.map(Since::time), usize::from(*limit));
+    let (sends, next): (Vec<SendRow>, _) = match place {
+        Place::Database(database) => {
+            let (recipient, category) = (recipient.as_deref(), category.as_deref());
+            let filter =
+                SendFilter { recipient, category, status: *status, since, before: before.map(SendId) };
+            let page = requests::list(&database.operations, &database.caller, app.id, filter, limit).await?;
+            (rows(page.sends), page.next.map(|next| next.to_string()))
+        }
+        Place::Console(api) => {
+            let query = Query::default().with("recipient", recipient.as_ref());
+            let query = query.with("category", category.as_ref()).with("status", *status);
+            let query = query.with("since", since);
+            let before = before.map(|before| before.to_string());
+            api.after(&[&"apps", &app.id, &"requests"], query, limit, before).await?
+        }
     };
-    let page = requests::list(&operations, &caller, app.id, filter, arguments.limit.into()).await?;
     let json = arguments.app.options.json;
-    if page.sends.is_empty() && !json && page.next.is_none() {
+    if sends.is_empty() && !json && next.is_none() {
         return Ok("No send matches.\n".to_owned());
     }
     let header = ["REQUEST", "ACCEPTED", "CATEGORY", "TEMPLATE", "RECIPIENTS", "TITLE"];
-    let next = page.next.map(|next| ("before", next.to_string()));
-    Ok(Listing::new(page.sends).render_page(json, next, as_json, header, |send| {
-        let template = send.template.as_ref().map(|(template, version)| format!("{template}@{version}"));
+    let next = next.map(|next| ("before", next));
+    Ok(Listing::new(sends).render_page(json, next, header, |send| {
         [
-            send.send_id.to_string(),
+            send.request_id.to_string(),
             send.accepted_at.to_string(),
             send.category.clone().unwrap_or_else(|| "-".to_owned()),
-            template.unwrap_or_else(|| "-".to_owned()),
+            send.template.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
             send.recipients.to_string(),
             send.title.clone().unwrap_or_default() + if send.cancelled { " (cancelled)" } else { "" },
         ]
     }))
-}
-
-pub(crate) fn as_json(send: &ListedSend) -> Value {
-    let template = send
-        .template
-        .as_ref()
-        .map(|(identifier, version)| json!({"identifier": identifier, "version": version}));
-    json!({
-        "requestId": send.send_id,
-        "title": send.title,
-        "category": send.category,
-        "template": template,
-        "recipients": send.recipients,
-        "cancelled": send.cancelled,
-        "acceptedAt": send.accepted_at,
-        "sendAt": send.send_at,
-    })
 }

@@ -96,10 +96,10 @@ struct Backend {
 
 impl Backend {
     async fn open(arguments: &Arguments) -> anyhow::Result<Backend> {
-        let ControlPlane { operations, caller, .. } = arguments.options.open().await?;
+        let ControlPlane { operations, caller, .. } = arguments.options.open_database().await?;
         let (_, api_key, api_secret) =
             creation::create_or_renew(&operations, &caller, APP, PublicAccess::Closed, GRACE).await?;
-        let (config, _) = arguments.options.installation.configuration()?;
+        let (config, _) = arguments.options.place.installation.configuration()?;
         let header_prefix = config.header_prefixes.into_iter().next().unwrap_or_default();
         let client = Client::builder().timeout(CALL_LIMIT).no_proxy().build()?;
         Ok(Backend { client, api: arguments.api.clone(), header_prefix, api_key, api_secret })

@@ -1,14 +1,16 @@
 use clap::Subcommand;
-use domain::Channel;
 use domain::target::masked;
+use domain::{Channel, DeliveryId, Timestamp};
 use operations::suppressions;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use store::deliveries::suppression::{LiftedSuppression, RestoreResult, Suppression, SuppressionFilter};
 
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::options::{self, Options};
-use crate::refused::OrMissing as _;
+use crate::place::{NOT_REVEALED, Place};
+use crate::refused::{InvalidInput, OrMissing as _};
 
 /// List and lift suppressions of targets. Tidings no longer sends to a target that a provider reported as dead.
 ///
@@ -42,7 +44,7 @@ pub(crate) struct ListArguments {
     /// Maximum number of suppressions
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
-    /// Show addresses and tokens in full
+    /// Show addresses and tokens in full; needs the database
     #[arg(long)]
     reveal: bool,
     #[command(flatten)]
@@ -85,60 +87,103 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
+/// A suppressed target.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SuppressionRow {
+    app_id: String,
+    app: String,
+    channel: Channel,
+    target: String,
+    code: String,
+    since: Timestamp,
+    delivery_id: DeliveryId,
+}
+
+impl From<Suppression> for SuppressionRow {
+    fn from(found: Suppression) -> SuppressionRow {
+        SuppressionRow {
+            app_id: found.app.to_string(),
+            app: found.app_name,
+            channel: found.channel,
+            target: found.target,
+            code: found.code,
+            since: found.at,
+            delivery_id: found.delivery,
+        }
+    }
+}
+
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
+    let place = arguments.options.open().await?;
     let named = arguments.app.as_ref().or(arguments.app_option.as_ref());
-    let app = control_plane.app_id(named.map(String::as_str)).await?;
-    let filter = SuppressionFilter { app, channel: arguments.channel, after: None };
-    let more_than_asked = i64::from(arguments.limit) + 1;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let found = suppressions::list(&operations, &caller, filter, more_than_asked, arguments.reveal).await?;
+    let app = place.app_id(named.map(String::as_str)).await?;
+    let (channel, more_than_asked) = (arguments.channel, i64::from(arguments.limit) + 1);
+    let found: Vec<SuppressionRow> = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            let filter = SuppressionFilter { app, channel, after: None };
+            rows(suppressions::list(operations, caller, filter, more_than_asked, arguments.reveal).await?)
+        }
+        Place::Console(_) if arguments.reveal => return Err(InvalidInput(NOT_REVEALED.to_owned()).into()),
+        Place::Console(api) => {
+            let query = Query::default().with("app", app).with("channel", channel);
+            api.first(&[&"suppressions"], query, usize::try_from(more_than_asked)?).await?
+        }
+    };
     let header = ["APP", "CHANNEL", "TARGET", "CODE", "SINCE", "DELIVERY"];
-    Ok(Listing::first(found, arguments.limit).render(arguments.options.json, as_json, header, |found| {
-        let Suppression { app_name, channel, target, code, at, delivery, .. } = found;
-        let (app, target, code) = (app_name.clone(), target.clone(), code.clone());
-        [app, channel.to_string(), target, code, at.to_string(), delivery.to_string()]
+    Ok(Listing::first(found, arguments.limit).render(arguments.options.json, header, |found| {
+        let (app, target, code) = (found.app.clone(), found.target.clone(), found.code.clone());
+        let (channel, since) = (found.channel.to_string(), found.since.to_string());
+        [app, channel, target, code, since, found.delivery_id.to_string()]
     }))
 }
 
-fn as_json(found: &Suppression) -> Value {
-    json!({
-        "appId": found.app.to_string(),
-        "app": found.app_name,
-        "channel": found.channel,
-        "target": found.target,
-        "code": found.code,
-        "since": found.at,
-        "deliveryId": found.delivery,
-    })
+/// A suppression that was lifted.
+#[derive(Deserialize)]
+struct Lifted {
+    /// Masked.
+    target: String,
+    /// `nothing`, `token`, `subscription` or `notNeeded`.
+    restored: String,
+    /// Number of profiles that have a token again.
+    users: usize,
+}
+
+impl From<LiftedSuppression> for Lifted {
+    fn from(lifted: LiftedSuppression) -> Lifted {
+        let users = if let RestoreResult::Token(users) = lifted.restored { users } else { 0 };
+        let (target, restored) = (masked(&lifted.target), lifted.restored.as_str().to_owned());
+        Lifted { target, restored, users }
+    }
 }
 
 async fn lift(arguments: &LiftArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let (channel, target) = (arguments.channel, &arguments.target);
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let lifted = suppressions::lift(&operations, &caller, app.id, channel, target).await;
-    let LiftedSuppression { target, restored } = lifted.or_missing(|| {
+    let lifted = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            suppressions::lift(operations, caller, app.id, channel, target).await.map(Lifted::from)
+        }
+        Place::Console(api) => api.delete(&[&"apps", &app.id, &"suppressions", &channel, target]).await,
+    };
+    let Lifted { target, restored, users } = lifted.or_missing(|| {
         format!(
             "app {0} has no such suppression of {channel}; `tidings suppression list {0}` lists its suppressions",
             app.name
         )
     })?;
-    let target = masked(&target);
-    let (name, effect) = match restored {
-        RestoreResult::Nothing => ("nothing", "The profiles still had the target.".to_owned()),
-        RestoreResult::Token(users) => (
-            "token",
-            format!("The token is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" }),
-        ),
-        RestoreResult::Subscription => ("subscription", "The subscription is back on its device.".to_owned()),
-        RestoreResult::NotNeeded => (
-            "notNeeded",
-            "Nothing was restored: the target's users or device no longer exist, or already have this target or a newer one."
-                .to_owned(),
-        ),
+    let effect = match restored.as_str() {
+        "nothing" => "The profiles still had the target.".to_owned(),
+        "token" => {
+            format!("The token is back on the profile of {users} user{}.", if users == 1 { "" } else { "s" })
+        }
+        "subscription" => "The subscription is back on its device.".to_owned(),
+        _ => "Nothing was restored: the target's users or device no longer exist, or already have this target or a newer one."
+            .to_owned(),
     };
-    let report = json!({"app": app.name, "channel": channel, "target": target, "restored": name});
+    let report = json!({"app": app.name, "channel": channel, "target": target, "restored": restored});
     Ok(arguments.options.report(
         &report,
         format!("Lifted the suppression of {channel} {target} of app {}. {effect}\n", app.name),

@@ -1,17 +1,19 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use domain::Role;
+use domain::{Role, Timestamp};
 use operations::tokens::{self, AdminToken, CreatedToken, LIFETIMES, NewToken};
 use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 use service_kit::clock;
 
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::operator::parse_role;
 use crate::options::{self, Options};
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 /// Create, list and revoke the tokens with which programs call the admin API.
@@ -75,21 +77,44 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
+/// A new token with its text.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    token: String,
+    expires_at: Timestamp,
+}
+
+impl From<CreatedToken> for Created {
+    fn from(created: CreatedToken) -> Created {
+        Created { token: created.text.expose_secret().to_owned(), expires_at: created.expires_at }
+    }
+}
+
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let app = control_plane.app_id(arguments.app.as_deref()).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let (name, role) = (arguments.name.as_str(), arguments.role);
-    let new = NewToken { name, role, app, lifetime: arguments.expires_in };
-    let CreatedToken { text, expires_at } = match tokens::create(&operations, &caller, new).await {
+    let place = arguments.options.open().await?;
+    let app = place.app_id(arguments.app.as_deref()).await?;
+    let (name, role, lifetime) = (arguments.name.as_str(), arguments.role, arguments.expires_in);
+    let app_id = app.map(|app| app.to_string());
+    let created = match place {
+        Place::Database(database) => {
+            let new = NewToken { name, role, app, lifetime };
+            tokens::create(&database.operations, &database.caller, new).await.map(Created::from)
+        }
+        Place::Console(api) => {
+            let seconds = lifetime.as_secs();
+            let body = json!({"name": name, "role": role, "app": app_id, "expiresInSeconds": seconds});
+            api.post(&[&"tokens"], &body).await
+        }
+    };
+    let Created { token, expires_at } = match created {
         Err(OperationError::Conflict(Conflict::NameTaken)) => {
             anyhow::bail!("a token has or had the name {name:?}; choose another one")
         }
         created => created?,
     };
-    let token = text.expose_secret();
     let report = json!({
-        "name": name, "role": role, "appId": app.map(|app| app.to_string()), "expiresAt": expires_at, "token": token,
+        "name": name, "role": role, "appId": app_id, "expiresAt": expires_at, "token": token,
     });
     let text = format!(
         "{token}\n\nThis is the only time that the token is shown. It is valid until {expires_at}.\n"
@@ -97,16 +122,50 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&report, text))
 }
 
+/// A token without its text.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct TokenRow {
+    name: String,
+    role: Role,
+    app_id: Option<String>,
+    #[serde(skip_serializing)]
+    state: String,
+    created_by: String,
+    created_at: Timestamp,
+    expires_at: Timestamp,
+    revoked_at: Option<Timestamp>,
+    seen_at: Option<Timestamp>,
+}
+
+impl From<AdminToken> for TokenRow {
+    fn from(token: AdminToken) -> TokenRow {
+        TokenRow {
+            state: token.state(clock::now()).to_owned(),
+            name: token.name,
+            role: token.role,
+            app_id: token.app.map(|app| app.to_string()),
+            created_by: token.created_by,
+            created_at: token.created_at,
+            expires_at: token.expires_at,
+            revoked_at: token.revoked_at,
+            seen_at: token.seen_at,
+        }
+    }
+}
+
 async fn list(options: &Options) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = options.open().await?;
-    let found = tokens::list(&operations, &caller, None).await?;
+    let found: Vec<TokenRow> = match options.open().await? {
+        Place::Database(database) => rows(tokens::list(&database.operations, &database.caller, None).await?),
+        Place::Console(api) => api.whole(&[&"tokens"], Query::default()).await?,
+    };
     let header = ["NAME", "ROLE", "STATE", "EXPIRES", "LATEST CALL", "CREATED BY"];
-    Ok(Listing::new(found).render(options.json, as_json, header, |token| {
-        let scope = token.app.map(|app| format!(" of app {app}")).unwrap_or_default();
+    Ok(Listing::new(found).render(options.json, header, |token| {
+        let scope = token.app_id.as_ref().map(|app| format!(" of app {app}")).unwrap_or_default();
         [
             token.name.clone(),
             format!("{}{scope}", token.role),
-            token.state(clock::now()).to_owned(),
+            token.state.clone(),
             token.expires_at.to_string(),
             token.seen_at.map_or_else(|| "-".to_owned(), |at| at.to_string()),
             token.created_by.clone(),
@@ -114,23 +173,12 @@ async fn list(options: &Options) -> anyhow::Result<String> {
     }))
 }
 
-fn as_json(token: &AdminToken) -> Value {
-    json!({
-        "name": token.name,
-        "role": token.role,
-        "appId": token.app.map(|app| app.to_string()),
-        "createdBy": token.created_by,
-        "createdAt": token.created_at,
-        "expiresAt": token.expires_at,
-        "revokedAt": token.revoked_at,
-        "seenAt": token.seen_at,
-    })
-}
-
 async fn revoke(named: &Named) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = named.options.open().await?;
     let name = &named.name;
-    let revoked = tokens::revoke(&operations, &caller, name).await;
+    let revoked = match named.options.open().await? {
+        Place::Database(database) => tokens::revoke(&database.operations, &database.caller, name).await,
+        Place::Console(api) => api.delete(&[&"tokens", name]).await,
+    };
     revoked.or_missing(|| format!("no valid token has the name {name:?}; `tidings token list` lists all"))?;
     Ok(named
         .options

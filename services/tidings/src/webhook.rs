@@ -4,13 +4,14 @@ mod probe;
 mod secret;
 mod set;
 
+use anyhow::anyhow;
 use clap::Subcommand;
-use domain::AppId;
 use operations::webhooks;
-use store::webhooks::Endpoint;
 
-use crate::control_plane::ControlPlane;
+use self::listing::EndpointRow;
+use crate::app::AppRow;
 use crate::options::AppArguments;
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 const REMOVED: &str = "another process has just removed the endpoint";
@@ -45,10 +46,22 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
-impl ControlPlane {
-    async fn endpoint(&self, app: AppId, url_or_id: &str) -> anyhow::Result<Endpoint> {
-        webhooks::find(&self.operations, &self.caller, app, url_or_id).await.or_missing(|| {
-            format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")
-        })
+/// Finds an endpoint by URL or id.
+async fn endpoint(place: &Place, app: &AppRow, url_or_id: &str) -> anyhow::Result<EndpointRow> {
+    let missing = || unknown(url_or_id);
+    match place {
+        Place::Database(database) => {
+            let found = webhooks::find(&database.operations, &database.caller, app.id, url_or_id).await;
+            found.map(EndpointRow::from).or_missing(missing)
+        }
+        Place::Console(api) => {
+            let endpoints = listing::endpoints(api, app).await?;
+            let is_named = |found: &EndpointRow| found.url == url_or_id || found.id.to_string() == url_or_id;
+            endpoints.into_iter().find(is_named).ok_or_else(|| anyhow!(missing()))
+        }
     }
+}
+
+fn unknown(url_or_id: &str) -> String {
+    format!("endpoint {url_or_id:?} does not exist; `tidings webhook list` lists the endpoints")
 }

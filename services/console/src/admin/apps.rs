@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use credentials::link;
 use domain::app_setting::{AppSetting, AppSettings};
 use domain::body::kind::{FreeObject, Identifier, Whole};
 use domain::body::words::{OneOf, Words};
@@ -53,6 +54,8 @@ struct SecretState {
     /// Null if the secret does not expire.
     #[schema(value_type = Option<Time>)]
     expires_at: Option<Timestamp>,
+    /// True if the secret can verify signatures.
+    signs: bool,
 }
 
 /// A key with which an app signs bearer tokens.
@@ -139,7 +142,7 @@ domain::body! {
 domain::body! {
     /// Replacement of a secret or key.
     pub(super) struct Rotation {
-        /// Seconds for which the previous one stays valid, at most 90 days. Default: one day.
+        /// Seconds for which the previous one stays valid, at most 90 days, or 400 days for keys of links. Default: one day.
         optional grace_seconds as "graceSeconds": Whole,
     }
     example {"graceSeconds": 600}
@@ -168,7 +171,11 @@ impl From<App> for AppBody {
             secrets: app
                 .secrets
                 .iter()
-                .map(|secret| SecretState { set: true, expires_at: secret.expires_at })
+                .map(|secret| SecretState {
+                    set: true,
+                    expires_at: secret.expires_at,
+                    signs: !secret.sealed.is_empty(),
+                })
                 .collect(),
             signing_keys: app.signing_keys.into_iter().map(SigningKeyBody::from).collect(),
             created_at: app.created_at,
@@ -224,22 +231,23 @@ pub(super) async fn change(call: &Call<'_>) -> Answer<AppBody> {
     Ok(settings::set(call.operations(), &call.caller, app.id, &parsed).await?.into())
 }
 
-fn grace(call: &Call<'_>) -> Answer<Duration> {
+fn grace(call: &Call<'_>, longest: i64) -> Answer<Duration> {
     let seconds = call.body(|rotation: &mut Rotation, problems| Some(rotation.grace_seconds(problems)))?;
     let seconds = seconds.unwrap_or(USUAL_GRACE);
-    let grace = u64::try_from(seconds).ok().filter(|_| seconds <= LONGEST_GRACE);
-    let message = format!("graceSeconds must be from 0 to {LONGEST_GRACE}");
+    let grace = u64::try_from(seconds).ok().filter(|_| seconds <= longest);
+    let message = format!("graceSeconds must be from 0 to {longest}");
     Ok(Duration::from_secs(grace.ok_or_else(|| Failure::problem("graceSeconds", "out_of_range", message))?))
 }
 
 pub(super) async fn rotate_secret(call: &Call<'_>) -> Answer<CreatedSecret> {
-    let (app, grace) = (call.app()?, grace(call)?);
+    let (app, grace) = (call.app()?, grace(call, LONGEST_GRACE)?);
     let secret = keys::rotate_secret(call.operations(), &call.caller, app.id, grace).await?;
     Ok(CreatedSecret { api_key: app.api_key, api_secret: secret.expose_secret().to_owned() })
 }
 
 pub(super) async fn rotate_link_key(call: &Call<'_>) -> Answer<LinkKeyVersion> {
-    let (app, grace) = (call.app()?, grace(call)?);
+    let longest = i64::try_from(link::UNSUBSCRIBE_FOR.as_secs()).unwrap_or(i64::MAX);
+    let (app, grace) = (call.app()?, grace(call, longest)?);
     let version = keys::rotate_link_key(call.operations(), &call.caller, app.id, grace).await?;
     Ok(LinkKeyVersion { version })
 }

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use store::database::audit::AuditRow;
 use utoipa::ToSchema;
+use uuid::Uuid;
 use web::cursor;
 use web::vocabulary::{self, Count, FreeObject, Time};
 
@@ -117,6 +118,11 @@ pub(super) struct AuditBody {
     before: Option<Value>,
     #[schema(value_type = Option<FreeObject>)]
     after: Option<Value>,
+    /// Address of the caller; null for commands.
+    ip: Option<String>,
+    /// Request of the console or of this API that made the change.
+    #[schema(value_type = Option<vocabulary::Uuid>)]
+    request_id: Option<Uuid>,
 }
 
 /// Equal calls of the API that were refused.
@@ -221,6 +227,8 @@ impl From<AuditRow> for AuditBody {
             subject: row.subject,
             before: row.before,
             after: row.after,
+            ip: row.ip,
+            request_id: row.request,
         }
     }
 }

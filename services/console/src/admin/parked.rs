@@ -33,6 +33,7 @@ const RUNS: i64 = 100;
 pub(super) struct ParkedBody {
     #[schema(value_type = vocabulary::Uuid)]
     id: Uuid,
+    app_id: Option<String>,
     app: Option<String>,
     /// A channel, `send` or `unknown`.
     kind: String,
@@ -152,6 +153,7 @@ fn parked(caller: &Caller, parked: ParkedEntry) -> ParkedBody {
     };
     ParkedBody {
         id: parked.id,
+        app_id: parked.app.map(|app| app.to_string()),
         kind: ParkedKind::of(&parked).to_string(),
         request_id: parked.send_id,
         delivery_id: parked.delivery,

@@ -1,13 +1,14 @@
 //! People, explanations and suppressions.
 
+use domain::target::masked;
 use domain::{Channel, Problem, Reason, SendId, Status, Timestamp};
-use operations::explain::{self, Explained, ExplainedSends, Explanation, Now};
+use operations::explain::{self, Explained, ExplainedSends, Explanation, Now, Person};
 use operations::people::{self as cases, MaskedPerson, PersonDetails, PersonTarget};
 use operations::requests::SendFilter;
 use operations::users::{self, UserFilter};
 use operations::{Object, OperationError, suppressions};
 use serde::Serialize;
-use store::deliveries::suppression::{Suppression, SuppressionFilter, SuppressionPosition};
+use store::deliveries::suppression::{RestoreResult, Suppression, SuppressionFilter, SuppressionPosition};
 use utoipa::ToSchema;
 use web::cursor;
 use web::failure::Failure;
@@ -17,7 +18,7 @@ use web::vocabulary::{self, Count, Time};
 use super::call::{Answer, Call, channel, limit, time};
 use super::route::Nothing;
 use super::sends::{SendBody, send_of_query};
-use super::shape::Page;
+use super::shape::{Page, UsedTemplate};
 
 /// Sends of an explanation if the caller names no limit, and at most.
 const EXPLAINED: (i64, i64) = (10, 50);
@@ -31,6 +32,13 @@ pub(super) struct PersonBody {
     number: String,
     /// Masked if it is an address and the token may not see users.
     identifier: String,
+    /// Address in the profile, masked.
+    email: Option<String>,
+    /// Number in the profile, masked.
+    phone_number: Option<String>,
+    /// Number of devices.
+    #[schema(value_type = Count)]
+    devices: usize,
     targets: Vec<TargetBody>,
     /// Names of the profile's other attributes.
     attributes: Vec<String>,
@@ -101,13 +109,39 @@ pub(super) struct ExplanationBody {
     verdict: String,
     /// Null if the person was erased.
     person: Option<String>,
+    /// Name in the profile; null if the token may not see users.
+    name: Option<String>,
+    /// The send that the call names; null if it is not planned yet.
+    request: Option<ExplainedRequestBody>,
     channels: Vec<ChannelStoryBody>,
     events: Vec<EventBody>,
     /// The latest sends to the person, unless the call names one.
     sends: Vec<ExplainedSendBody>,
     /// Outcome of a send now; null unless the call asks for it.
     now: Option<Vec<NowBody>>,
+    /// Category of the send in `now`.
+    now_category: Option<String>,
     next_cursor: Option<String>,
+}
+
+/// A send that is explained.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = ExplainedRequest)]
+struct ExplainedRequestBody {
+    #[schema(value_type = vocabulary::Uuid)]
+    request_id: SendId,
+    title: Option<String>,
+    category: Option<String>,
+    template: Option<UsedTemplate>,
+    #[schema(value_type = Time)]
+    accepted_at: Timestamp,
+    #[schema(value_type = Option<Time>)]
+    send_at: Option<Timestamp>,
+    #[schema(value_type = Option<Time>)]
+    expires_at: Option<Timestamp>,
+    #[schema(value_type = Option<Time>)]
+    cancelled_at: Option<Timestamp>,
 }
 
 /// Outcome of a send on one channel.
@@ -123,6 +157,10 @@ struct ChannelStoryBody {
     sentence: String,
     /// Remedy; null if there is nothing to do.
     fix: Option<String>,
+    /// Command or call of the remedy.
+    action: Option<String>,
+    /// Place in the documentation.
+    documentation: String,
 }
 
 /// A step of a send.
@@ -136,6 +174,10 @@ struct EventBody {
     #[schema(value_type = Option<vocabulary::Channel>)]
     channel: Option<Channel>,
     text: String,
+    /// Milliseconds since the step before it.
+    waited_ms: Option<u64>,
+    /// Milliseconds that a call took.
+    took_ms: Option<u64>,
 }
 
 /// A send to a person, with its verdict.
@@ -181,6 +223,9 @@ impl From<MaskedPerson> for PersonBody {
         PersonBody {
             number: person.number.to_string(),
             identifier: person.shown,
+            email: person.email,
+            phone_number: person.phone_number,
+            devices: person.devices,
             targets: person.targets.into_iter().map(target).collect(),
             attributes: person.attributes,
             created_at: person.created_at,
@@ -276,6 +321,7 @@ struct Question {
     before: Option<SendId>,
     limit: usize,
     now: Option<bool>,
+    sends: Option<bool>,
 }
 
 fn question(query: &Query, problems: &mut Vec<Problem>) -> Question {
@@ -293,6 +339,7 @@ fn question(query: &Query, problems: &mut Vec<Problem>) -> Question {
         before: cursor::read(query, |text| text.parse().ok().map(SendId), problems),
         limit: usize::try_from(limit).unwrap_or(0),
         now: query.flag("now", problems),
+        sends: query.flag("sends", problems),
     }
 }
 
@@ -303,12 +350,13 @@ pub(super) async fn explain(call: &Call<'_>) -> Answer<ExplanationBody> {
     if let Some(send) = asked.request {
         let now = asked.now.unwrap_or(true);
         let found = explain::request(operations, caller, app, person, send, now).await?;
-        return known(found, one);
+        return known(found, |found| one(send, found));
     }
     let category = asked.category.as_deref();
     let filter = SendFilter { category, since: asked.since, before: asked.before, ..SendFilter::default() };
     let now = asked.now.unwrap_or(false);
-    let found = explain::latest(operations, caller, app, person, filter, asked.limit, now).await?;
+    let limit = if asked.sends == Some(false) { 0 } else { asked.limit };
+    let found = explain::latest(operations, caller, app, person, filter, limit, now).await?;
     known(found, latest)
 }
 
@@ -326,27 +374,55 @@ fn known<T>(found: Explained<T>, present: impl FnOnce(T) -> ExplanationBody) -> 
     }
 }
 
-fn empty(verdict: String, person: Option<String>) -> ExplanationBody {
+fn empty(verdict: String, person: Option<Person>) -> ExplanationBody {
+    let (person, name) = person.map_or((None, None), |person| (Some(person.identifier), person.name));
     let (channels, events, sends) = (Vec::new(), Vec::new(), Vec::new());
-    ExplanationBody { verdict, person, channels, events, sends, now: None, next_cursor: None }
+    let (request, now, now_category, next_cursor) = (None, None, None, None);
+    ExplanationBody {
+        verdict,
+        person,
+        name,
+        request,
+        channels,
+        events,
+        sends,
+        now,
+        now_category,
+        next_cursor,
+    }
 }
 
-fn one(found: Explanation) -> ExplanationBody {
-    let mut body = empty(found.verdict, Some(found.person.identifier));
+fn one(send: SendId, found: Explanation) -> ExplanationBody {
+    let mut body = empty(found.verdict, Some(found.person));
+    body.now_category = found.now.as_ref().and_then(|now| now.category.clone());
     body.now = found.now.map(now);
+    body.request = found.request.map(|stored| ExplainedRequestBody {
+        request_id: send,
+        title: stored.title,
+        category: stored.category,
+        template: stored.template.map(UsedTemplate::from),
+        accepted_at: stored.accepted_at,
+        send_at: stored.send_at,
+        expires_at: stored.expires_at,
+        cancelled_at: stored.cancelled_at,
+    });
     let Some(story) = found.story else { return body };
     let channels = story.channels.into_iter().map(|channel| ChannelStoryBody {
         channel: channel.channel,
         status: channel.status,
         reason: channel.reason,
         sentence: channel.sentence,
+        action: channel.fix.as_ref().and_then(|fix| fix.action.clone()),
         fix: channel.fix.map(|fix| fix.text),
+        documentation: format!("statuses.md#{}", channel.anchor),
     });
     let events = story.events.into_iter().map(|event| EventBody {
         at: event.at,
         kind: event.kind.as_str(),
         channel: event.channel,
         text: event.text,
+        waited_ms: event.waited_ms,
+        took_ms: event.took_ms,
     });
     (body.channels, body.events) = (channels.collect(), events.collect());
     body
@@ -358,7 +434,8 @@ fn latest(found: ExplainedSends) -> ExplanationBody {
         (Some(now), None) => now.line(),
         (None, None) => found.none_matches(),
     };
-    let mut body = empty(verdict, Some(found.person.identifier));
+    let mut body = empty(verdict, Some(found.person));
+    body.now_category = found.now.as_ref().and_then(|now| now.category.clone());
     let sends = found.sends.into_iter();
     body.sends = sends
         .map(|explained| ExplainedSendBody { send: explained.send.into(), verdict: explained.verdict })
@@ -392,11 +469,24 @@ pub(super) async fn list_suppressions(call: &Call<'_>) -> Answer<Page<Suppressio
     Ok(Page::new(found, next))
 }
 
-pub(super) async fn lift_suppression(call: &Call<'_>) -> Answer<Nothing> {
-    let (app, delivery) = (call.app()?.id, call.uuid("delivery")?);
+/// A suppression that was lifted.
+#[derive(Serialize, ToSchema)]
+pub(super) struct LiftedSuppression {
+    /// Masked.
+    target: String,
+    /// `nothing`, `token`, `subscription` or `notNeeded`.
+    restored: &'static str,
+    /// Number of people who have a token again.
+    #[schema(value_type = Count)]
+    users: usize,
+}
+
+pub(super) async fn lift_suppression(call: &Call<'_>) -> Answer<LiftedSuppression> {
+    let (app, target) = (call.app()?.id, call.path("delivery"));
     let channel = Channel::EXTERNAL.into_iter().find(|channel| channel.as_str() == call.path("channel"));
     let channel =
         channel.ok_or_else(|| Failure::problem("channel", "unknown_value", "channel has no targets"))?;
-    suppressions::lift(call.operations(), &call.caller, app, channel, &delivery.to_string()).await?;
-    Ok(Nothing {})
+    let lifted = suppressions::lift(call.operations(), &call.caller, app, channel, target).await?;
+    let users = if let RestoreResult::Token(users) = lifted.restored { users } else { 0 };
+    Ok(LiftedSuppression { target: masked(&lifted.target), restored: lifted.restored.as_str(), users })
 }

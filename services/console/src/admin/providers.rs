@@ -1,6 +1,9 @@
 //! Providers of an app.
 
-use domain::{Channel, Timestamp};
+use std::time::Duration;
+
+use domain::body::kind::Whole;
+use domain::{Channel, Problem, Timestamp};
 use operations::providers::{self as cases, Draft, Expected, FailedTest, TEST_LIMIT};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -12,6 +15,9 @@ use web::vocabulary::{self, FreeObject, Time};
 use super::call::{Answer, Call};
 use super::route::Nothing;
 use super::shape::Page;
+
+/// Longest timeout of a test, in seconds. Calls of this API end within a minute.
+const LONGEST_TEST: u64 = 45;
 
 /// A provider, without its secrets.
 #[derive(Serialize, ToSchema)]
@@ -68,6 +74,29 @@ pub(super) struct ProviderVersion {
     version: i64,
 }
 
+/// A provider that was set, or would be by a dry run.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SetProvider {
+    identifier: String,
+    version: i64,
+    /// Version that the change replaces; null for a new provider.
+    replaced: Option<i64>,
+    /// Names of secrets that the document contains.
+    secrets_given: Vec<&'static str>,
+    /// Names of secrets that the document leaves out and that stay unchanged.
+    secrets_kept: Vec<&'static str>,
+}
+
+domain::body! {
+    /// Values for a test.
+    pub(super) struct TestValues {
+        /// Timeout of the provider's call in seconds, from 1 to 45. Default: 20.
+        optional timeout_seconds as "timeoutSeconds": Whole,
+    }
+    example {"timeoutSeconds": 10}
+}
+
 domain::schemas! {
     /// Document of a provider, as `tidings provider set` reads it.
     pub(super) ProviderDocumentSchema = |_| json!({
@@ -91,6 +120,9 @@ domain::schemas! {
 #[derive(Serialize, ToSchema)]
 #[schema(as = ProviderTest)]
 pub(super) struct TestBody {
+    #[schema(value_type = vocabulary::Channel)]
+    channel: Channel,
+    kind: String,
     passed: bool,
     /// Settings that the provider's answer confirmed. Null if the test failed.
     proved: Option<String>,
@@ -153,7 +185,7 @@ pub(super) async fn show(call: &Call<'_>) -> Answer<ProviderBody> {
     Ok(ProviderBody { unmatched_receipts: Some(found.unmatched_receipts), ..found.provider.into() })
 }
 
-pub(super) async fn put(call: &Call<'_>) -> Answer<ProviderVersion> {
+pub(super) async fn put(call: &Call<'_>) -> Answer<SetProvider> {
     let (app, identifier) = (call.app()?.id, call.path("provider"));
     let mut given = call.document();
     if let Value::Object(members) = &mut given {
@@ -165,8 +197,19 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<ProviderVersion> {
     }
     let draft = Draft::read(call.console.kinds, given).map_err(Failure::Invalid)?;
     let expected = call.expected_version()?.map_or(Expected::Any, Expected::Version);
-    let set = cases::set_version(call.operations(), &call.caller, app, &draft, expected).await?;
-    Ok(ProviderVersion { identifier: identifier.to_owned(), version: set.version })
+    let is_dry_run = call.query(|query, problems| query.flag("dryRun", problems))?.unwrap_or(false);
+    let set = if is_dry_run {
+        cases::preview(call.operations(), &call.caller, app, &draft).await?
+    } else {
+        cases::set_version(call.operations(), &call.caller, app, &draft, expected).await?
+    };
+    Ok(SetProvider {
+        identifier: identifier.to_owned(),
+        version: set.version,
+        replaced: set.replaced,
+        secrets_given: set.given,
+        secrets_kept: set.kept,
+    })
 }
 
 pub(super) async fn enable(call: &Call<'_>) -> Answer<ProviderVersion> {
@@ -191,9 +234,22 @@ pub(super) async fn remove(call: &Call<'_>) -> Answer<Nothing> {
 
 pub(super) async fn test(call: &Call<'_>) -> Answer<TestBody> {
     let (app, identifier) = (call.app()?.id, call.path("provider"));
-    let tested = call.console.provider_tests.test(&call.caller, app, identifier, TEST_LIMIT).await?;
+    let limit = call.body(|values: &mut TestValues, problems| {
+        let seconds = values.timeout_seconds(problems);
+        let limit = seconds.map_or(Some(TEST_LIMIT), |seconds| {
+            let seconds = u64::try_from(seconds).ok().filter(|seconds| (1..=LONGEST_TEST).contains(seconds));
+            seconds.map(Duration::from_secs)
+        });
+        if limit.is_none() {
+            let message = format!("timeoutSeconds must be from 1 to {LONGEST_TEST}");
+            problems.push(Problem::new("timeoutSeconds", "out_of_range", message));
+        }
+        limit
+    })?;
+    let tested = call.console.provider_tests.test(&call.caller, app, identifier, limit).await?;
+    let (channel, kind) = (tested.channel, tested.kind);
     Ok(match tested.result {
-        Ok(proved) => TestBody { passed: true, proved: Some(proved), failure: None },
-        Err(failed) => TestBody { passed: false, proved: None, failure: Some(failed.into()) },
+        Ok(proved) => TestBody { channel, kind, passed: true, proved: Some(proved), failure: None },
+        Err(failed) => TestBody { channel, kind, passed: false, proved: None, failure: Some(failed.into()) },
     })
 }

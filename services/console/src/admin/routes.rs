@@ -65,6 +65,16 @@ const NOW: Parameter = Parameter {
     schema: flag,
     about: "True: also what a send would do now. By default true with `request`, otherwise false.",
 };
+const SENDS: Parameter = Parameter {
+    name: "sends",
+    schema: flag,
+    about: "False: without the latest sends, for what a send would do now. Default: true.",
+};
+const DRY_RUN: Parameter = Parameter {
+    name: "dryRun",
+    schema: flag,
+    about: "True: check the document, and change nothing. Default: false.",
+};
 const ACTOR_KIND: Parameter = Parameter {
     name: "actorKind",
     schema: || json!({"type": "string", "enum": domain::ActorKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>()}),
@@ -115,11 +125,11 @@ routes! { ROUTES:
     /// Creates or replaces a provider.
     /// A secret that the document leaves out stays unchanged, and null removes it. With `If-Match`, the call changes nothing unless the
     /// provider has this version.
-    PUT "/apps/{app}/providers/{provider}" "putProvider" "providers" ManageProviders body [providers::ProviderDocumentSchema] fails ["412"]
-        => 200 providers::ProviderVersion = providers::put;
+    PUT "/apps/{app}/providers/{provider}" "putProvider" "providers" ManageProviders query [DRY_RUN] body [providers::ProviderDocumentSchema] fails ["412"]
+        => 200 providers::SetProvider = providers::put;
     /// Lets a worker of the channel call a provider with its stored settings.
-    /// Nothing is sent to a person. The answer comes within 20 seconds.
-    POST "/apps/{app}/providers/{provider}/test" "testProvider" "providers" ManageProviders => 200 providers::TestBody = providers::test;
+    /// Nothing is sent to a person.
+    POST "/apps/{app}/providers/{provider}/test" "testProvider" "providers" ManageProviders body [providers::TestValues] => 200 providers::TestBody = providers::test;
     /// Enables a provider.
     POST "/apps/{app}/providers/{provider}/enable" "enableProvider" "providers" ManageProviders => 200 providers::ProviderVersion = providers::enable;
     /// Disables a provider.
@@ -165,7 +175,7 @@ routes! { ROUTES:
     /// Lists the messages that Tidings gave up on, latest first.
     GET "/apps/{app}/webhooks/{endpoint}/failed" "listFailedWebhooks" "webhooks" View => 200 Page<webhooks::FailedMessageBody> = webhooks::failed;
     /// Delivers the messages that Tidings gave up on again.
-    POST "/apps/{app}/webhooks/{endpoint}/redeliver" "redeliverWebhooks" "webhooks" ManageWebhooks fails ["409"]
+    POST "/apps/{app}/webhooks/{endpoint}/redeliver" "redeliverWebhooks" "webhooks" ManageWebhooks body [webhooks::Redelivery] fails ["409"]
         => 200 ChangedBody = webhooks::redeliver;
 
     /// Lists the categories.
@@ -202,13 +212,14 @@ routes! { ROUTES:
     /// Remaining data is deleted within minutes.
     DELETE "/apps/{app}/people/{person}" "erasePerson" "people" EraseUsers => 204 Nothing = people::erase;
     /// Explains why a person got a notification or did not.
-    GET "/apps/{app}/explain" "explain" "people" View query [PERSON, REQUEST, CATEGORY, SINCE, LIMIT_OF_EXPLAIN, CURSOR, NOW]
+    GET "/apps/{app}/explain" "explain" "people" View query [PERSON, REQUEST, CATEGORY, SINCE, LIMIT_OF_EXPLAIN, CURSOR, NOW, SENDS]
         => 200 people::ExplanationBody = people::explain;
     /// Lists suppressed targets, latest first.
     GET "/suppressions" "listSuppressions" "people" View query [APP, CHANNEL, LIMIT, CURSOR]
         => 200 Page<people::SuppressionBody> = people::list_suppressions;
-    /// Lifts the suppression that a delivery led to.
-    DELETE "/apps/{app}/suppressions/{channel}/{delivery}" "liftSuppression" "people" LiftSuppressions => 204 Nothing = people::lift_suppression;
+    /// Lifts the suppression that a delivery led to, or that of a target in full.
+    DELETE "/apps/{app}/suppressions/{channel}/{delivery}" "liftSuppression" "people" LiftSuppressions
+        => 200 people::LiftedSuppression = people::lift_suppression;
 
     /// Lists the deliveries that wait for a provider, grouped by cause.
     /// The answer has all groups; there are as many as causes.

@@ -3,7 +3,7 @@
 use actix_web::http::StatusCode;
 use domain::body::kind::{AnyText, FreeObject, Whole};
 use domain::body::words::OneOf;
-use domain::{Channel, Problem, Timestamp};
+use domain::{AppId, Channel, Problem, Timestamp};
 use operations::templates::{
     self as cases, Sample, TemplateDocument, TestRecipient, TestSendError, TestText,
 };
@@ -27,6 +27,8 @@ const VERSIONS: i64 = 1_000;
 #[schema(as = TemplateSummary)]
 pub(super) struct SummaryBody {
     identifier: String,
+    /// Shared by all versions.
+    id: String,
     version: i32,
     name: String,
     category: Option<String>,
@@ -40,6 +42,8 @@ pub(super) struct SummaryBody {
 #[schema(as = TemplateVersion)]
 pub(super) struct VersionBody {
     identifier: String,
+    /// Shared by all versions.
+    id: String,
     /// Grows with every change. `If-Match` compares the newest one.
     version: i32,
     name: String,
@@ -53,6 +57,8 @@ pub(super) struct VersionBody {
 #[derive(Serialize, ToSchema)]
 pub(super) struct PutTemplate {
     identifier: String,
+    /// Shared by all versions.
+    id: String,
     version: i32,
     /// Likely mistakes, which do not prevent the change.
     #[schema(value_type = Vec<web::described::Problem>)]
@@ -137,6 +143,7 @@ impl From<TemplateSummary> for SummaryBody {
     fn from(template: TemplateSummary) -> SummaryBody {
         SummaryBody {
             identifier: template.identifier,
+            id: template.id.to_string(),
             version: template.version,
             name: template.name,
             category: template.category,
@@ -150,6 +157,7 @@ impl From<TemplateVersion> for VersionBody {
     fn from(found: TemplateVersion) -> VersionBody {
         VersionBody {
             identifier: found.identifier,
+            id: found.id.to_string(),
             version: found.version,
             name: found.name,
             category: found.category,
@@ -206,7 +214,7 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutTemplate> {
         }
         None => cases::put(operations, caller, app.id, &document).await?.1,
     };
-    Ok(PutTemplate { identifier: identifier.to_owned(), version, warnings })
+    put_template(call, app.id, version, warnings).await
 }
 
 pub(super) async fn restore(call: &Call<'_>) -> Answer<PutTemplate> {
@@ -214,7 +222,18 @@ pub(super) async fn restore(call: &Call<'_>) -> Answer<PutTemplate> {
     let identifier = call.path("template");
     let newest = call.expected_version()?.map(|newest| i32::try_from(newest).unwrap_or(i32::MAX));
     let version = cases::restore(call.operations(), &call.caller, app, identifier, earlier, newest).await?;
-    Ok(PutTemplate { identifier: identifier.to_owned(), version, warnings: Vec::new() })
+    put_template(call, app, version, Vec::new()).await
+}
+
+async fn put_template(
+    call: &Call<'_>,
+    app: AppId,
+    version: i32,
+    warnings: Vec<Problem>,
+) -> Answer<PutTemplate> {
+    let identifier = call.path("template");
+    let added = cases::find(call.operations(), &call.caller, app, identifier, Some(version)).await?;
+    Ok(PutTemplate { identifier: added.identifier, id: added.id.to_string(), version, warnings })
 }
 
 pub(super) async fn preview(call: &Call<'_>) -> Answer<PreviewBody> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use domain::Timestamp;
-use domain::body::kind::{List, Text, Whole};
+use domain::body::kind::{AnyText, List, Text, Whole};
 use domain::body::words::OneOf;
 use domain::webhook::WebhookEvent;
 use operations::webhooks as cases;
@@ -11,6 +11,7 @@ use secrecy::ExposeSecret;
 use serde::Serialize;
 use store::webhooks::{Endpoint, FailedMessage};
 use utoipa::ToSchema;
+use uuid::Uuid;
 use web::failure::Failure;
 use web::vocabulary::{Count, Time};
 
@@ -19,6 +20,8 @@ use super::route::{Nothing, parameter};
 use super::shape::{ChangedBody, Page};
 
 const LONGEST_URL: usize = 2_048;
+/// Maximum number of messages that a redelivery names.
+const MOST_IDS: usize = 1_000;
 const LONGEST_GRACE: i64 = 90 * 24 * 3_600;
 const USUAL_GRACE: i64 = 24 * 3_600;
 
@@ -30,6 +33,9 @@ pub(super) struct EndpointBody {
     id: String,
     url: String,
     events: Vec<&'static str>,
+    /// Only events since this time are reported.
+    #[schema(value_type = Time)]
+    since: Timestamp,
     /// Start of the current series of failed calls; null if the last call succeeded.
     #[schema(value_type = Option<Time>)]
     failing_since: Option<Timestamp>,
@@ -51,6 +57,8 @@ pub(super) struct EndpointBody {
 #[derive(Serialize, ToSchema)]
 pub(super) struct PutEndpoint {
     id: String,
+    /// In the spelling in which it is called.
+    url: String,
     events: Vec<&'static str>,
     /// Signs the calls. Shown only once, for a new endpoint; otherwise null.
     secret: Option<String>,
@@ -100,6 +108,15 @@ domain::body! {
     example {"graceSeconds": 600}
 }
 
+domain::body! {
+    /// Messages to deliver again.
+    pub(super) struct Redelivery {
+        /// Ids of messages, at most 1,000. Default: all messages that Tidings gave up on.
+        optional ids: List<AnyText>,
+    }
+    example {"ids": ["0197b5a2-3c4d-7e6f-8a9b-0c1d2e3f4a5b"]}
+}
+
 fn names(events: &[WebhookEvent]) -> Vec<&'static str> {
     events.iter().map(|event| event.as_str()).collect()
 }
@@ -111,6 +128,7 @@ impl From<Endpoint> for EndpointBody {
             id: endpoint.id.to_string(),
             url: endpoint.url,
             events: names(&endpoint.events),
+            since: endpoint.since,
             failing_since: endpoint.failing_since,
             disabled_at,
             disabled_reason,
@@ -159,7 +177,9 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutEndpoint> {
     })?;
     let set = cases::set(call.operations(), &call.caller, app, &url, &events).await?;
     let secret = set.secret.map(|secret| secret.expose_secret().to_owned());
-    Ok(PutEndpoint { id: set.id.to_string(), events: names(&set.events), secret })
+    let id = set.id.to_string();
+    let url = cases::find(call.operations(), &call.caller, app, &id).await?.url;
+    Ok(PutEndpoint { id, url, events: names(&set.events), secret })
 }
 
 async fn endpoint(call: &Call<'_>) -> Answer<(domain::AppId, Endpoint)> {
@@ -193,7 +213,19 @@ pub(super) async fn failed(call: &Call<'_>) -> Answer<Page<FailedMessageBody>> {
 }
 
 pub(super) async fn redeliver(call: &Call<'_>) -> Answer<ChangedBody> {
+    let ids = call.body(|body: &mut Redelivery, problems| {
+        let Some(given) = body.ids(problems) else { return Some(None) };
+        let parsed = given.iter().map(|id| id.as_str().and_then(|id| id.parse().ok()));
+        let ids: Option<Vec<Uuid>> = parsed.take(MOST_IDS + 1).collect();
+        let ids = ids.filter(|ids| ids.len() <= MOST_IDS);
+        if ids.is_none() {
+            let message = format!("ids must be at most {MOST_IDS} UUIDs");
+            problems.push(domain::Problem::new("ids", "invalid_id", message));
+        }
+        Some(ids)
+    })?;
     let (app, endpoint) = endpoint(call).await?;
-    let changed = cases::redeliver(call.operations(), &call.caller, app, Some(&endpoint), None).await?;
+    let (operations, ids) = (call.operations(), ids.as_deref());
+    let changed = cases::redeliver(operations, &call.caller, app, Some(&endpoint), ids).await?;
     Ok(ChangedBody { changed })
 }

@@ -3,11 +3,12 @@ use std::time::Duration;
 use clap::Subcommand;
 use credentials::link;
 use operations::apps::keys;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::app::DELETED;
-use crate::control_plane::ControlPlane;
 use crate::options::{self, Options};
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 const LONGEST_GRACE: Duration = link::UNSUBSCRIBE_FOR;
@@ -45,13 +46,25 @@ fn parse_grace(text: &str) -> Result<Duration, String> {
     options::parse_time(text, LONGEST_GRACE, "at most 400 days, the maximum validity of unsubscribe links")
 }
 
+#[derive(Deserialize)]
+struct Rotated {
+    version: i32,
+}
+
 pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     let Command::Rotate(arguments) = command;
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let grace = arguments.grace;
-    let rotated = keys::rotate_link_key(&operations, &caller, app.id, grace).await;
-    let version = rotated.or_missing(|| DELETED.to_owned())?;
+    let rotated = match place {
+        Place::Database(database) => {
+            let rotated = keys::rotate_link_key(&database.operations, &database.caller, app.id, grace).await;
+            rotated.map(|version| Rotated { version })
+        }
+        Place::Console(api) => {
+            api.post(&[&"apps", &app.id, &"link-key"], &json!({"graceSeconds": grace.as_secs()})).await
+        }
+    };
+    let Rotated { version } = rotated.or_missing(|| DELETED.to_owned())?;
     let grace = humantime::format_duration(grace).to_string();
     let report = json!({"id": app.id.to_string(), "name": app.name, "version": version, "grace": grace});
     let earlier = if arguments.grace.is_zero() {

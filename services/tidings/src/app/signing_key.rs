@@ -5,12 +5,13 @@ use domain::SigningAlgorithm;
 use operations::apps::keys;
 use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
-use serde_json::{Value, json};
-use store::control::signing_key::{MAX_SIGNING_KEYS, SigningKey};
+use serde::Deserialize;
+use serde_json::json;
+use store::control::signing_key::MAX_SIGNING_KEYS;
 
-use crate::control_plane::ControlPlane;
 use crate::listing::Listing;
 use crate::options::{AppArguments, Options};
+use crate::place::Place;
 use crate::refused::OrMissing as _;
 
 /// Create, list and revoke the keys with which an app's backend signs bearer tokens.
@@ -67,29 +68,46 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
+/// A new key, with its private key or secret.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Created {
+    kid: String,
+    secret: String,
+    /// None for a shared secret.
+    public_key: Option<String>,
+}
+
+impl From<CreatedKey> for Created {
+    fn from(created: CreatedKey) -> Created {
+        let secret = created.secret.expose_secret().to_owned();
+        Created { kid: created.kid, secret, public_key: created.public_key }
+    }
+}
+
 async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let algorithm = arguments.algorithm;
-    let CreatedKey { kid, secret, public_key } = match keys::create_signing_key(
-        &operations,
-        &caller,
-        app.id,
-        algorithm,
-    )
-    .await
-    {
+    let created = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            keys::create_signing_key(operations, caller, app.id, algorithm).await.map(Created::from)
+        }
+        Place::Console(api) => {
+            api.post(&[&"apps", &app.id, &"signing-keys"], &json!({"algorithm": algorithm})).await
+        }
+    };
+    let Created { kid, secret, public_key } = match created {
         Err(OperationError::Conflict(Conflict::TooManySigningKeys)) => bail!(
             "app {} already has {MAX_SIGNING_KEYS} signing keys, the maximum; revoke one with `tidings app signing-key \
-                 revoke`",
+             revoke`",
             app.name
         ),
         created => created?,
     };
-    let secret = secret.expose_secret();
     let is_pair = public_key.is_some();
     if arguments.options.json {
-        let (private_key, shared) = if is_pair { (Some(secret), None) } else { (None, Some(secret)) };
+        let (private_key, shared) = if is_pair { (Some(&secret), None) } else { (None, Some(&secret)) };
         let key = json!({
             "kid": kid, "algorithm": algorithm, "privateKey": private_key, "publicKey": public_key, "secret": shared,
         });
@@ -110,21 +128,21 @@ async fn create(arguments: &CreateArguments) -> anyhow::Result<String> {
 async fn list(arguments: &AppArguments) -> anyhow::Result<String> {
     let (_, app) = arguments.open().await?;
     let header = ["KID", "ALGORITHM", "CREATED"];
-    Ok(Listing::new(app.signing_keys).render(arguments.options.json, as_json, header, |key| {
+    Ok(Listing::new(app.signing_keys).render(arguments.options.json, header, |key| {
         [key.kid.clone(), key.algorithm.to_string(), key.created_at.to_string()]
     }))
 }
 
-/// Omits the key material.
-pub(super) fn as_json(key: &SigningKey) -> Value {
-    json!({"kid": key.kid, "algorithm": key.algorithm, "createdAt": key.created_at})
-}
-
 async fn revoke(arguments: &RevokeArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let kid = &arguments.kid;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    keys::revoke_signing_key(&operations, &caller, app.id, kid).await.or_missing(|| {
+    let revoked = match place {
+        Place::Database(database) => {
+            keys::revoke_signing_key(&database.operations, &database.caller, app.id, kid).await
+        }
+        Place::Console(api) => api.delete(&[&"apps", &app.id, &"signing-keys", kid]).await,
+    };
+    revoked.or_missing(|| {
         format!("app {} has no signing key {kid:?}; `tidings app signing-key list` lists its keys", app.name)
     })?;
     let report = json!({"kid": kid});

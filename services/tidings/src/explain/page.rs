@@ -2,10 +2,11 @@
 
 use std::io::IsTerminal;
 
-use domain::explain::{ChannelStory, EventKind, StoryEvent};
+use domain::explain::EventKind;
 use domain::{Channel, Status, Timestamp};
-use operations::explain::{ExplainedSends, Explanation};
 use uuid::Uuid;
+
+use super::row::{ChannelRow, EventRow, ExplanationRow, SendsRow};
 
 /// Columns of the page.
 const WIDTH: usize = 100;
@@ -34,30 +35,30 @@ impl Ink {
 }
 
 /// Renders the story of one send.
-pub(super) fn page(request: Uuid, explanation: &Explanation) -> String {
+pub(super) fn page(request: Uuid, explanation: &ExplanationRow) -> String {
     let ink = Ink::of_output();
     let mut text = head(&ink, request, explanation);
     for line in wrapped(&explanation.verdict, WIDTH) {
         text += &format!("{line}\n");
     }
-    if let Some(story) = &explanation.story {
+    if !explanation.events.is_empty() {
         text.push('\n');
-        for channel in &story.channels {
+        for channel in &explanation.channels {
             text += &channel_lines(&ink, channel);
         }
         text.push('\n');
         let mut day = None;
-        for event in &story.events {
+        for event in &explanation.events {
             text += &event_line(&ink, event, &mut day);
         }
     }
     if let Some(now) = &explanation.now {
-        text += &format!("\n{} {}\n", ink.bold("If the same were sent now:"), now.line());
+        text += &format!("\n{} {}\n", ink.bold("If the same were sent now:"), now.text);
     }
     text
 }
 
-fn head(ink: &Ink, request: Uuid, explanation: &Explanation) -> String {
+fn head(ink: &Ink, request: Uuid, explanation: &ExplanationRow) -> String {
     let stored = explanation.request.as_ref();
     let title = stored.and_then(|stored| stored.title.as_deref()).unwrap_or("Send");
     let person = &explanation.person;
@@ -68,12 +69,12 @@ fn head(ink: &Ink, request: Uuid, explanation: &Explanation) -> String {
     let mut facts = vec![format!("request {request}")];
     if let Some(stored) = stored {
         facts.extend(stored.category.clone());
-        facts.extend(stored.template.as_ref().map(|(template, version)| format!("{template}@{version}")));
+        facts.extend(stored.template.as_ref().map(ToString::to_string));
     }
     format!("{}\n{}\n\n", ink.bold(&format!("{title} → {who}")), ink.dim(&facts.join("   ")))
 }
 
-fn channel_lines(ink: &Ink, channel: &ChannelStory) -> String {
+fn channel_lines(ink: &Ink, channel: &ChannelRow) -> String {
     let (mark, colour) = mark(channel.status);
     let state = ink.paint(colour, &format!("{mark} {:<11}", channel.status.as_str()));
     let mut lines = wrapped(&channel.sentence, WIDTH - SENTENCES).into_iter();
@@ -114,7 +115,7 @@ fn name(channel: Channel) -> &'static str {
 }
 
 /// `day` is the date of the line before.
-fn event_line(ink: &Ink, event: &StoryEvent, day: &mut Option<String>) -> String {
+fn event_line(ink: &Ink, event: &EventRow, day: &mut Option<String>) -> String {
     let at = event.at.to_string();
     let (date, time) = at.split_once('T').unwrap_or((&at, ""));
     let mut text = String::new();
@@ -141,27 +142,27 @@ fn duration(millis: u64) -> String {
 }
 
 /// Renders the latest sends to a person.
-pub(super) fn list(app: &str, found: &ExplainedSends) -> String {
+pub(super) fn list(app: &str, found: &SendsRow) -> String {
     let ink = Ink::of_output();
     let mut text = String::new();
     for explained in &found.sends {
         let send = &explained.send;
-        let template = send.template.as_ref().map(|(template, version)| format!("{template}@{version}"));
+        let template = send.template.as_ref().map(ToString::to_string);
         let title = send.title.as_deref().or(template.as_deref()).unwrap_or("Send");
         let category = send.category.as_deref().unwrap_or("no category");
         text += &format!("{}  {}  {category}\n", short(send.accepted_at), ink.bold(title));
         for line in wrapped(&explained.verdict, WIDTH - 2) {
             text += &format!("  {line}\n");
         }
-        let command = format!("tidings explain {app} {} {}", found.person.identifier, send.send_id);
+        let command = format!("tidings explain {app} {} {}", found.person.identifier, send.request_id);
         text += &format!("  {}\n\n", ink.dim(&command));
     }
     if let Some(now) = &found.now {
         let what =
             now.category.as_ref().map_or("A send".to_owned(), |category| format!("A send of {category}"));
-        text += &format!("{} {}\n", ink.bold(&format!("{what} now:")), now.line());
+        text += &format!("{} {}\n", ink.bold(&format!("{what} now:")), now.text);
     } else if found.sends.is_empty() {
-        text += &format!("{}\n", found.none_matches());
+        text += &format!("{}\n", found.none_matches);
     }
     if let Some(next) = found.next {
         text += &format!("There may be earlier ones: --before {next} continues.\n");

@@ -1,13 +1,20 @@
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
 use clap::Subcommand;
-use domain::redrive::RunState;
+use domain::redrive::{Pause, RunState};
+use domain::{AppId, Timestamp};
 use operations::redrives::{self, LARGE, NewRedrive, RATES, RedrivePreview};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use store::deliveries::redrive::ParkedFilter;
 use store::deliveries::redrive::run::RedriveRun;
 
 use super::Selection;
-use crate::control_plane::ControlPlane;
-use crate::listing::Listing;
+use crate::admin_api::Query;
+use crate::listing::{Listing, rows};
 use crate::options::Options;
+use crate::place::Place;
 use crate::refused::{InvalidInput, OrMissing as _};
 
 /// Runs in a list.
@@ -98,60 +105,151 @@ pub(super) async fn run(command: Command) -> anyhow::Result<String> {
     }
 }
 
+/// Result of a dry run.
+#[derive(Deserialize)]
+struct Preview {
+    at: Timestamp,
+    expected: u64,
+    /// Messages that would stay parked, by reason.
+    stay: BTreeMap<String, u64>,
+    people: u64,
+}
+
+impl From<RedrivePreview> for Preview {
+    fn from(preview: RedrivePreview) -> Preview {
+        let expected = preview.expected();
+        let stay = preview.stay.into_iter().map(|(skip, number)| (skip.to_string(), number));
+        Preview { at: preview.at, expected, stay: stay.collect(), people: preview.people }
+    }
+}
+
+impl Preview {
+    fn selected(&self) -> u64 {
+        self.expected + self.stay.values().sum::<u64>()
+    }
+}
+
+/// Writes a selection for a console, which knows its app.
+fn selection(filter: &ParkedFilter) -> Value {
+    json!({
+        "channel": filter.channel, "provider": filter.provider, "cause": filter.cause, "category": filter.category,
+        "deliveryId": filter.delivery, "since": filter.since, "before": filter.before,
+    })
+}
+
+async fn preview(place: &Place, app: AppId, filter: &ParkedFilter) -> anyhow::Result<Preview> {
+    Ok(match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            redrives::preview(operations, caller, app, filter, |_| ()).await?.into()
+        }
+        Place::Console(api) => api.post(&[&"apps", &app, &"parked", &"preview"], &selection(filter)).await?,
+    })
+}
+
 async fn start(arguments: &StartArguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    let filter = arguments.selection.filter(&control_plane).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let place = arguments.options.open().await?;
+    let filter = arguments.selection.filter(&place).await?;
     let app = filter.app.ok_or_else(|| InvalidInput("name the app: --app".to_owned()))?;
-    let preview = redrives::preview(&operations, &caller, app, &filter, |_| ()).await?;
+    let preview = preview(&place, app, &filter).await?;
     if arguments.dry_run {
         return Ok(arguments.options.report(&preview_as_json(&preview), would(&preview)));
     }
-    if preview.expected() > LARGE && arguments.confirm != Some(preview.expected()) {
-        let expected = preview.expected();
+    let expected = preview.expected;
+    if expected > LARGE && arguments.confirm != Some(expected) {
         return Err(InvalidInput(format!(
             "{expected} messages would be redriven: confirm with --confirm {expected}"
         ))
         .into());
     }
-    let new = NewRedrive {
-        app,
-        filter: &filter,
-        previewed_at: preview.at,
-        per_second: arguments.rate,
-        expected: preview.expected(),
-        typed: arguments.confirm,
-        is_confirmed: true,
+    let run: RunRow = match place {
+        Place::Database(database) => {
+            let new = NewRedrive {
+                app,
+                filter: &filter,
+                previewed_at: preview.at,
+                per_second: arguments.rate,
+                expected,
+                typed: arguments.confirm,
+                is_confirmed: true,
+            };
+            let id = redrives::start(&database.operations, &database.caller, &new).await?;
+            redrives::find(&database.operations, &database.caller, app, id).await?.into()
+        }
+        Place::Console(api) => {
+            let body = json!({
+                "selection": selection(&filter), "previewedAt": preview.at, "expected": expected,
+                "confirm": arguments.confirm, "perSecond": arguments.rate,
+            });
+            api.post(&[&"apps", &app, &"redrives"], &body).await?
+        }
     };
-    let id = redrives::start(&operations, &caller, &new).await?;
-    let run = redrives::find(&operations, &caller, app, id).await?;
-    let text = format!("Redrive {id} of {} messages runs in the background.\n", run.expected);
-    Ok(arguments.options.report(&as_json(&run), text))
+    let text = format!("Redrive {} of {} messages runs in the background.\n", run.id, run.expected);
+    Ok(arguments.options.report(&run, text))
 }
 
-fn would(preview: &RedrivePreview) -> String {
-    let (expected, selected) = (preview.expected(), preview.selected());
+fn would(preview: &Preview) -> String {
+    let (expected, selected) = (preview.expected, preview.selected());
     format!("Would redrive {expected} of {selected} messages, for {} people.\n", preview.people)
 }
 
-fn preview_as_json(preview: &RedrivePreview) -> Value {
+fn preview_as_json(preview: &Preview) -> Value {
     json!({
-        "dryRun": true, "at": preview.at, "expected": preview.expected(), "selected": preview.selected(),
+        "dryRun": true, "at": preview.at, "expected": preview.expected, "selected": preview.selected(),
         "people": preview.people,
     })
 }
 
+/// A redrive.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct RunRow {
+    id: String,
+    state: RunState,
+    pause: Option<Pause>,
+    selected: i64,
+    expected: i64,
+    redriven: i64,
+    skipped: BTreeMap<String, i64>,
+    per_second: i32,
+    created_by: String,
+    created_at: Timestamp,
+    ended_at: Option<Timestamp>,
+}
+
+impl From<RedriveRun> for RunRow {
+    fn from(run: RedriveRun) -> RunRow {
+        RunRow {
+            id: run.id.to_string(),
+            state: run.state,
+            pause: run.pause.map(|(pause, _)| pause),
+            selected: run.selected,
+            expected: run.expected,
+            redriven: run.redriven,
+            skipped: run.skipped,
+            per_second: run.per_second,
+            created_by: run.created_by,
+            created_at: run.created_at,
+            ended_at: run.ended_at,
+        }
+    }
+}
+
 async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let runs = redrives::list(&operations, &caller, app.id, LISTED).await?;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
+    let runs: Vec<RunRow> = match place {
+        Place::Database(database) => {
+            rows(redrives::list(&database.operations, &database.caller, app.id, LISTED).await?)
+        }
+        Place::Console(api) => api.whole(&[&"apps", &app.id, &"redrives"], Query::default()).await?,
+    };
     let header = ["RUN", "STATE", "REDRIVEN", "KEPT", "SELECTED", "A SECOND", "STARTED", "BY"];
-    Ok(Listing::new(runs).render(arguments.options.json, as_json, header, |run| {
+    Ok(Listing::new(runs).render(arguments.options.json, header, |run| {
         [
-            run.id.to_string(),
+            run.id.clone(),
             run.state.to_string(),
             run.redriven.to_string(),
-            run.kept().to_string(),
+            run.skipped.values().sum::<i64>().to_string(),
             run.selected.to_string(),
             run.per_second.to_string(),
             run.created_at.to_string(),
@@ -161,17 +259,34 @@ async fn list(arguments: &ListArguments) -> anyhow::Result<String> {
 }
 
 async fn show(named: &Named) -> anyhow::Result<String> {
-    let (control_plane, app) = named.options.open_app(&named.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let found = redrives::find(&operations, &caller, app.id, named.run).await;
-    let run = as_json(&found.or_missing(|| named.missing(&app.name))?);
+    let (place, app) = named.options.open_app(&named.app).await?;
+    let found = match place {
+        Place::Database(database) => {
+            let found = redrives::find(&database.operations, &database.caller, app.id, named.run).await;
+            found.map(RunRow::from)
+        }
+        Place::Console(api) => api.get(&[&"apps", &app.id, &"redrives", &named.run]).await,
+    };
+    let run = json!(found.or_missing(|| named.missing(&app.name))?);
     Ok(named.options.report(&run, format!("{run:#}\n")))
 }
 
 async fn change(named: &Named, to: RunState) -> anyhow::Result<String> {
-    let (control_plane, app) = named.options.open_app(&named.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let changed = redrives::change(&operations, &caller, app.id, named.run, to).await;
+    let (place, app) = named.options.open_app(&named.app).await?;
+    let changed = match place {
+        Place::Database(database) => {
+            redrives::change(&database.operations, &database.caller, app.id, named.run, to).await
+        }
+        Place::Console(api) => {
+            let verb = match to {
+                RunState::Paused => "pause",
+                RunState::Running => "resume",
+                RunState::Stopped | RunState::Done => "stop",
+            };
+            let path: [&dyn Display; 5] = [&"apps", &app.id, &"redrives", &named.run, &verb];
+            api.post(&path, &json!({})).await.map(|_: Value| ())
+        }
+    };
     changed.or_missing(|| named.missing(&app.name))?;
     let text = format!("Redrive {} of app {} is {to}.\n", named.run, app.name);
     Ok(named.options.report(&json!({"id": named.run.to_string(), "state": to}), text))
@@ -181,12 +296,4 @@ impl Named {
     fn missing(&self, app: &str) -> String {
         format!("app {app} has no redrive {}; `tidings parked run list {app}` lists them", self.run)
     }
-}
-
-fn as_json(run: &RedriveRun) -> Value {
-    json!({
-        "id": run.id.to_string(), "state": run.state, "pause": run.pause.as_ref().map(|(pause, _)| pause),
-        "selected": run.selected, "expected": run.expected, "redriven": run.redriven, "skipped": run.skipped,
-        "perSecond": run.per_second, "createdBy": run.created_by, "createdAt": run.created_at, "endedAt": run.ended_at,
-    })
 }

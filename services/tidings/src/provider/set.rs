@@ -1,14 +1,21 @@
+use std::fmt::Display;
+
 use anyhow::Context as _;
 use clap::ValueEnum;
-use domain::AppId;
+use domain::{AppId, Problem};
 use operations::OperationError;
 use operations::providers::{self, Draft, SetProvider};
+use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::kinds;
+use crate::admin_api::{AdminApi, Query};
+use crate::app::AppRow;
 use crate::control_plane::ControlPlane;
 use crate::document::DocumentSource;
 use crate::options::Options;
+use crate::place::Place;
 use crate::refused::InvalidInput;
 
 /// Stand-ins for which `tidings up` has a provider.
@@ -72,9 +79,13 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
         return set_stand_ins(arguments).await;
     }
     let source = arguments.source.name();
-    let draft = read(&source, arguments.source.read()?)?;
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let set = set(arguments, &control_plane, app.id, (&source, &draft)).await?;
+    let document = arguments.source.read()?;
+    let draft = read(&source, document.clone())?;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
+    let set = match &place {
+        Place::Database(database) => set(arguments, database, app.id, (&source, &draft)).await?,
+        Place::Console(api) => call(arguments, api, &app, (&source, &draft, &document)).await?,
+    };
     if arguments.dry_run {
         return Ok(preview(arguments, draft.identifier(), &set));
     }
@@ -84,19 +95,20 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
 
 /// Sets a provider of the app for each stand-in that the command line names.
 async fn set_stand_ins(arguments: &Arguments) -> anyhow::Result<String> {
-    let running = arguments.options.installation.running()?.ok_or_else(|| {
+    let database = arguments.options.place.open_database_only().await?;
+    let app = database.app(&arguments.app).await?;
+    let running = arguments.options.place.installation.running()?.ok_or_else(|| {
         InvalidInput(
             "no `tidings up` runs here: start one, or name its data directory with --data-dir".to_owned(),
         )
     })?;
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
     let (mut text, mut reports) = (String::new(), Vec::new());
     let names = arguments.stand_ins.iter().flat_map(|stand_in| stand_in.identifiers());
     for name in names {
         let document = running.providers.iter().find(|document| document["identifier"] == *name);
         let document = document.with_context(|| format!("the running `tidings up` has no {name}"))?;
         let draft = read(name, document.clone())?;
-        let set = set(arguments, &control_plane, app.id, (name, &draft)).await?;
+        let set = set(arguments, &database, app.id, (name, &draft)).await?;
         if arguments.dry_run {
             text.push_str(&preview(arguments, draft.identifier(), &set));
         } else {
@@ -111,6 +123,24 @@ async fn set_stand_ins(arguments: &Arguments) -> anyhow::Result<String> {
     Ok(arguments.options.report(&Value::Array(reports), text))
 }
 
+/// Result of setting a provider, or of a dry run.
+#[derive(Deserialize)]
+struct Set {
+    version: i64,
+    replaced: Option<i64>,
+    #[serde(rename = "secretsGiven")]
+    given: Vec<String>,
+    #[serde(rename = "secretsKept")]
+    kept: Vec<String>,
+}
+
+impl From<SetProvider> for Set {
+    fn from(set: SetProvider) -> Set {
+        let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+        Set { version: set.version, replaced: set.replaced, given: names(set.given), kept: names(set.kept) }
+    }
+}
+
 fn read(source: &str, document: Value) -> anyhow::Result<Draft> {
     let refused = |problems: Vec<_>| InvalidInput::document(source, &problems);
     Ok(Draft::read(kinds::known(), document).map_err(refused)?)
@@ -118,11 +148,11 @@ fn read(source: &str, document: Value) -> anyhow::Result<Draft> {
 
 async fn set(
     arguments: &Arguments,
-    control_plane: &ControlPlane,
+    database: &ControlPlane,
     app: AppId,
     (source, draft): (&str, &Draft),
-) -> anyhow::Result<SetProvider> {
-    let ControlPlane { operations, caller, .. } = control_plane;
+) -> anyhow::Result<Set> {
+    let ControlPlane { operations, caller, .. } = database;
     let result = if arguments.dry_run {
         providers::preview(operations, caller, app, draft).await
     } else {
@@ -130,26 +160,52 @@ async fn set(
     };
     match result {
         Err(OperationError::Invalid(problems)) => {
-            let mut error = InvalidInput::document(source, &problems);
-            if providers::keeps_secrets(operations, caller, app, draft).await? {
-                error.0.push_str("\nSecrets that the document leaves out stay unchanged; null removes one.");
-            }
-            Err(error.into())
+            let keeps = providers::keeps_secrets(operations, caller, app, draft).await?;
+            Err(refusal(source, &problems, keeps).into())
         }
-        result => Ok(result?),
+        result => Ok(result?.into()),
     }
 }
 
-fn report(draft: &Draft, set: &SetProvider) -> Value {
+fn refusal(source: &str, problems: &[Problem], keeps_secrets: bool) -> InvalidInput {
+    let mut error = InvalidInput::document(source, problems);
+    if keeps_secrets {
+        error.0.push_str("\nSecrets that the document leaves out stay unchanged; null removes one.");
+    }
+    error
+}
+
+async fn call(
+    arguments: &Arguments,
+    api: &AdminApi,
+    app: &AppRow,
+    (source, draft, document): (&str, &Draft, &Value),
+) -> anyhow::Result<Set> {
+    let path: [&dyn Display; 4] = [&"apps", &app.id, &"providers", &draft.identifier()];
+    let query = Query::default().with("dryRun", arguments.dry_run.then_some(true));
+    match api.call(Method::PUT, &path, &query, Some(document)).await {
+        Err(OperationError::Invalid(problems)) => {
+            let stored = api.get(&path).await;
+            let keeps = stored.is_ok_and(|stored: Value| {
+                let is_same = |name| stored[name] == document[name];
+                stored["secrets"]["set"] == true && is_same("channel") && is_same("kind")
+            });
+            Err(refusal(source, &problems, keeps).into())
+        }
+        set => Ok(set?),
+    }
+}
+
+fn report(draft: &Draft, set: &Set) -> Value {
     json!({"identifier": draft.identifier(), "version": set.version})
 }
 
-fn sentence(draft: &Draft, set: &SetProvider, app: &str) -> String {
+fn sentence(draft: &Draft, set: &Set, app: &str) -> String {
     format!("Set provider {} of app {app}, version {}.\n", draft.identifier(), set.version)
 }
 
-fn preview(arguments: &Arguments, identifier: &str, set: &SetProvider) -> String {
-    let SetProvider { version, replaced, given, kept } = set;
+fn preview(arguments: &Arguments, identifier: &str, set: &Set) -> String {
+    let Set { version, replaced, given, kept } = set;
     if arguments.options.json {
         let answer = json!({
             "identifier": identifier, "version": version, "dryRun": true, "secretsGiven": given, "secretsKept": kept,
@@ -160,7 +216,7 @@ fn preview(arguments: &Arguments, identifier: &str, set: &SetProvider) -> String
         Some(replaced) => format!("replace version {replaced}"),
         None => "be created".to_owned(),
     };
-    let named = |names: &[&str]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let named = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     format!(
         "The document is valid; provider {identifier} would {what}. Nothing was changed.\n  secrets given  {}\n  \
          secrets kept   {}\n",

@@ -2,8 +2,8 @@ use operations::templates;
 use serde_json::json;
 
 use super::TemplateArguments;
-use crate::control_plane::ControlPlane;
-use crate::refused::{InvalidInput, OrMissing as _};
+use super::listing::find;
+use crate::refused::InvalidInput;
 
 /// Show what changed between two versions of a template.
 #[derive(Debug, clap::Args)]
@@ -23,15 +23,13 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let Arguments { template, from, to } = arguments;
-    let (control_plane, app) = template.options.open_app(&template.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let find = |version| templates::find(&operations, &caller, app.id, &template.identifier, version);
-    let later = find(*to).await.or_missing(|| template.missing(&app.name, *to))?;
+    let (place, app) = template.options.open_app(&template.app).await?;
+    let later = find(&place, &app, template, *to).await?;
     let from = from.unwrap_or(later.version - 1);
     if from == 0 {
         return Err(InvalidInput("version 1 has no earlier version; name one with --from".to_owned()).into());
     }
-    let earlier = find(Some(from)).await.or_missing(|| template.missing(&app.name, Some(from)))?;
+    let earlier = find(&place, &app, template, Some(from)).await?;
     let text = templates::diff(Some(&(&earlier).into()), &(&later).into());
     let report = json!({
         "identifier": template.identifier, "from": earlier.version, "to": later.version, "diff": text,

@@ -1,18 +1,19 @@
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use domain::Channel;
-use domain::content::{Content, EmailContent, Object};
-use operations::sends::dry_run::RenderedContent;
-use operations::templates::{self, Sample};
-use serde::Serialize;
-use serde_json::{Value, json};
+use domain::content::Object;
+use operations::templates::{self, Preview, Sample};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::VersionArguments;
-use crate::control_plane::ControlPlane;
+use crate::app::AppRow;
 use crate::document::DocumentSource;
+use crate::place::Place;
 use crate::refused::{InvalidInput, OrMissing as _};
 
 /// Render a template as a recipient would get it, without sending anything.
@@ -38,42 +39,106 @@ pub(crate) struct Arguments {
     to: Option<PathBuf>,
 }
 
-pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+/// Content of each channel of a version.
+struct Shown {
+    version: i32,
+    /// In the order of the channels. Content that cannot be rendered has the member `error`.
+    channels: BTreeMap<Channel, Value>,
+    missing: Vec<Missing>,
+}
+
+/// A variable without a value, and the first text that shows it.
+#[derive(Serialize, Deserialize)]
+struct Missing {
+    variable: String,
+    text: String,
+}
+
+/// A preview in the admin API.
+#[derive(Deserialize)]
+struct PreviewBody {
+    version: i32,
+    channels: Map<String, Value>,
+    missing: Vec<Missing>,
+}
+
+impl From<PreviewBody> for Shown {
+    fn from(body: PreviewBody) -> Shown {
+        let channels = body.channels.into_iter();
+        let channels = channels.filter_map(|(name, content)| Some((name.parse().ok()?, content)));
+        Shown { version: body.version, channels: channels.collect(), missing: body.missing }
+    }
+}
+
+impl TryFrom<Preview> for Shown {
+    type Error = serde_json::Error;
+
+    fn try_from(preview: Preview) -> Result<Shown, serde_json::Error> {
+        let mut channels = BTreeMap::new();
+        for (channel, content) in preview.contents {
+            let shown = match content {
+                Ok(content) => content.to_json()?,
+                Err(error) => json!({"error": error.to_string()}),
+            };
+            channels.insert(channel, shown);
+        }
+        let missing = preview.missing.into_iter().map(|(variable, text)| Missing { variable, text });
+        Ok(Shown { version: preview.version, channels, missing: missing.collect() })
+    }
+}
+
+async fn preview(arguments: &Arguments) -> anyhow::Result<(AppRow, Shown)> {
     let VersionArguments { template, version } = &arguments.version;
-    let sample = Sample::new(data(arguments.data.as_deref())?);
-    let (control_plane, app) = template.options.open_app(&template.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let preview =
-        templates::preview(&operations, &caller, &app, &template.identifier, *version, sample).await;
-    let preview = preview.or_missing(|| template.missing(&app.name, *version))?;
-    let mut report = json!({"identifier": template.identifier, "version": preview.version, "channels": {}});
+    let data = data(arguments.data.as_deref())?;
+    let (place, app) = template.options.open_app(&template.app).await?;
+    let missing = || template.missing(&app.name, *version);
+    let identifier = &template.identifier;
+    let shown = match place {
+        Place::Database(database) => {
+            let of = database.app(&template.app).await?;
+            let (operations, caller, sample) = (&database.operations, &database.caller, Sample::new(data));
+            let found = templates::preview(operations, caller, &of, identifier, *version, sample).await;
+            found.or_missing(missing)?.try_into()?
+        }
+        Place::Console(api) => {
+            let mut body = json!({"data": data});
+            if let Some(version) = version {
+                body["version"] = json!(version);
+            }
+            let found = api.post(&[&"apps", &app.id, &"templates", identifier, &"preview"], &body).await;
+            found.map(|found: PreviewBody| found.into()).or_missing(missing)?
+        }
+    };
+    Ok((app, shown))
+}
+
+pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
+    let template = &arguments.version.template;
+    let (app, shown) = preview(arguments).await?;
     let mut text =
-        format!("Template {} of app {}, version {}\n", template.identifier, app.name, preview.version);
-    for (channel, content) in &preview.contents {
-        let shown = match content {
-            Ok(content) => content.to_json()?,
-            Err(error) => json!({"error": error.to_string()}),
-        };
-        match (&arguments.to, content) {
-            (Some(folder), Ok(content)) => {
+        format!("Template {} of app {}, version {}\n", template.identifier, app.name, shown.version);
+    for (channel, content) in &shown.channels {
+        match &arguments.to {
+            Some(folder) if content.get("error").is_none() => {
                 for file in write(folder, *channel, content)? {
                     writeln!(text, "{}", file.display())?;
                 }
             }
-            _ => write!(text, "\n{channel}\n{}", lines(&shown))?,
+            _ => write!(text, "\n{channel}\n{}", lines(content))?,
         }
-        report["channels"][channel.as_str()] = shown;
     }
-    if !preview.missing.is_empty() {
-        let named = preview.missing.iter().map(|(variable, shown)| format!("{variable} in {shown}"));
+    if !shown.missing.is_empty() {
+        let named = shown.missing.iter().map(|Missing { variable, text }| format!("{variable} in {text}"));
         writeln!(
             text,
             "\nEmpty, because the data lacks it or templates do not see it: {}",
             named.collect::<Vec<_>>().join(", ")
         )?;
     }
-    let missing = preview.missing.iter().map(|(variable, text)| json!({"variable": variable, "text": text}));
-    report["missing"] = missing.collect();
+    let report = json!({
+        "identifier": template.identifier, "version": shown.version, "channels": shown.channels,
+        "missing": shown.missing,
+    });
     Ok(template.options.report(&report, text))
 }
 
@@ -102,16 +167,18 @@ fn lines(content: &Value) -> String {
 }
 
 /// Writes the files of a channel, and returns their paths.
-fn write(folder: &Path, channel: Channel, content: &RenderedContent) -> anyhow::Result<Vec<PathBuf>> {
-    let files = match content {
-        RenderedContent::External(Content::Email(email)) => of_email(email),
-        RenderedContent::External(Content::Sms(sms)) => {
-            vec![("sms.txt".to_owned(), format!("{}\n", sms.text))]
+fn write(folder: &Path, channel: Channel, content: &Value) -> anyhow::Result<Vec<PathBuf>> {
+    let member = |name: &str| content[name].as_str();
+    let files: Vec<(String, String)> = match channel {
+        Channel::Email => {
+            let subject = member("subject").unwrap_or_default();
+            let text = member("text")
+                .map(|text| ("email.txt".to_owned(), format!("Subject: {subject}\n\n{text}\n")));
+            let html = member("html").map(|html| ("email.html".to_owned(), html.to_owned()));
+            text.into_iter().chain(html).collect()
         }
-        RenderedContent::InApp(content) => vec![(format!("{channel}.json"), pretty(content)?)],
-        RenderedContent::External(Content::Push(content)) => {
-            vec![(format!("{channel}.json"), pretty(content)?)]
-        }
+        Channel::Sms => vec![("sms.txt".to_owned(), format!("{}\n", member("text").unwrap_or_default()))],
+        channel => vec![(format!("{channel}.json"), format!("{content:#}\n"))],
     };
     fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
     let mut written = Vec::with_capacity(files.len());
@@ -121,17 +188,4 @@ fn write(folder: &Path, channel: Channel, content: &RenderedContent) -> anyhow::
         written.push(path);
     }
     Ok(written)
-}
-
-fn of_email(email: &EmailContent) -> Vec<(String, String)> {
-    let text = email
-        .text
-        .as_ref()
-        .map(|text| ("email.txt".to_owned(), format!("Subject: {}\n\n{text}\n", email.subject)));
-    let html = email.html.as_ref().map(|html| ("email.html".to_owned(), html.clone()));
-    text.into_iter().chain(html).collect()
-}
-
-fn pretty(content: &impl Serialize) -> serde_json::Result<String> {
-    Ok(format!("{}\n", serde_json::to_string_pretty(content)?))
 }

@@ -1,11 +1,20 @@
+use std::fmt::Display;
+
 use domain::Problem;
+use domain::id::TemplateId;
+use operations::OperationError;
 use operations::templates::{self, TemplateDocument};
+use reqwest::Method;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::TemplateArguments;
-use crate::control_plane::ControlPlane;
+use crate::admin_api::{Query, is_missing};
+use crate::app::AppRow;
 use crate::document::DocumentSource;
+use crate::numbers;
 use crate::options::Options;
+use crate::place::Place;
 use crate::refused::{InvalidInput, OrMissing as _};
 
 const FORMAT: &str = r#"The document:
@@ -58,29 +67,75 @@ pub(crate) struct RestoreArguments {
     version: i32,
 }
 
+/// The version that a put added.
+#[derive(Deserialize)]
+struct Put {
+    #[serde(deserialize_with = "numbers::read")]
+    id: TemplateId,
+    version: i32,
+}
+
+#[derive(Deserialize)]
+struct Newest {
+    version: i32,
+}
+
+/// Returns the version that a put would add.
+async fn next(place: &Place, app: &AppRow, document: &TemplateDocument) -> anyhow::Result<i32> {
+    let api = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            return Ok(templates::next_version(operations, caller, app.id, document).await?);
+        }
+        Place::Console(api) => api,
+    };
+    match api.get(&[&"apps", &app.id, &"templates", &document.identifier()]).await {
+        Ok(Newest { version }) => Ok(version + 1),
+        Err(error) if is_missing(&error) => Ok(1),
+        Err(error) => Err(error.into()),
+    }
+}
+
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let given = arguments.source.read()?;
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let profile = app.settings.template_profile;
-    let document = TemplateDocument::read(given, profile)
+    let document = TemplateDocument::read(given.clone(), profile)
         .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
     let warnings = templates::warnings(&document, profile, document.sample());
     let identifier = document.identifier();
     let mut report = json!({"identifier": identifier, "warnings": as_json(&warnings)});
     let text = if arguments.dry_run {
-        let version = templates::next_version(&operations, &caller, app.id, &document).await?;
+        let version = next(&place, &app, &document).await?;
         (report["version"], report["dryRun"]) = (json!(version), json!(true));
         format!(
             "The document is valid; template {identifier} would get version {version}. Nothing was changed.\n"
         )
     } else {
-        let (id, version) = templates::put(&operations, &caller, app.id, &document).await?;
+        let Put { id, version } = put(&place, &app, &document, &given).await?;
         (report["version"], report["id"]) = (json!(version), json!(id));
         format!("Put template {identifier} of app {}, version {version}.\n", app.name)
     };
     let lines: String = warnings.iter().map(|warning| format!("Warning: {}.\n", warning.message)).collect();
     Ok(arguments.options.report(&report, text + &lines))
+}
+
+async fn put(
+    place: &Place,
+    app: &AppRow,
+    document: &TemplateDocument,
+    given: &Value,
+) -> Result<Put, OperationError> {
+    match place {
+        Place::Database(database) => {
+            let put = templates::put(&database.operations, &database.caller, app.id, document).await;
+            put.map(|(id, version)| Put { id, version })
+        }
+        Place::Console(api) => {
+            let path: [&dyn Display; 4] = [&"apps", &app.id, &"templates", &document.identifier()];
+            api.call(Method::PUT, &path, &Query::default(), Some(given)).await
+        }
+    }
 }
 
 fn as_json(warnings: &[Problem]) -> Vec<Value> {
@@ -91,15 +146,25 @@ fn as_json(warnings: &[Problem]) -> Vec<Value> {
 
 pub(super) async fn restore(arguments: &RestoreArguments) -> anyhow::Result<String> {
     let TemplateArguments { identifier, options, .. } = &arguments.template;
-    let (control_plane, app) = options.open_app(&arguments.template.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let restored =
-        templates::restore(&operations, &caller, app.id, identifier, arguments.version, None).await;
-    let version = restored.or_missing(|| arguments.template.missing(&app.name, Some(arguments.version)))?;
-    let report = json!({"identifier": identifier, "version": version, "restored": arguments.version});
+    let (place, app) = options.open_app(&arguments.template.app).await?;
+    let earlier = arguments.version;
+    let restored = match place {
+        Place::Database(database) => {
+            let (operations, caller) = (&database.operations, &database.caller);
+            let version = templates::restore(operations, caller, app.id, identifier, earlier, None).await;
+            version.map(|version| Newest { version })
+        }
+        Place::Console(api) => {
+            let template: [&dyn Display; 4] = [&"apps", &app.id, &"templates", identifier];
+            let path = [&template[..], &[&"versions", &earlier, &"restore"]].concat();
+            api.post(&path, &json!({})).await
+        }
+    };
+    let Newest { version } = restored.or_missing(|| arguments.template.missing(&app.name, Some(earlier)))?;
+    let report = json!({"identifier": identifier, "version": version, "restored": earlier});
     let text = format!(
-        "Template {identifier} of app {} has version {version}, with the content of version {}.\n",
-        app.name, arguments.version
+        "Template {identifier} of app {} has version {version}, with the content of version {earlier}.\n",
+        app.name
     );
     Ok(options.report(&report, text))
 }

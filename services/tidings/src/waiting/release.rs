@@ -3,8 +3,9 @@ use operations::requests;
 use serde_json::json;
 use store::deliveries::waiting::WaitingCause;
 
-use crate::control_plane::ControlPlane;
+use crate::admin_api::Changed;
 use crate::options::{self, Options};
+use crate::place::Place;
 
 /// Try up to 10,000 deliveries that wait for a cause now, for example after the provider has recovered.
 ///
@@ -36,12 +37,20 @@ fn parse_reason(text: &str) -> Result<Reason, String> {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
+    let (place, app) = arguments.options.open_app(&arguments.app).await?;
     let Arguments { channel, reason, provider, code, .. } = arguments;
-    let cause =
-        WaitingCause { channel: *channel, reason: *reason, provider: provider.clone(), code: code.clone() };
-    let released = requests::release(&operations, &caller, app.id, &cause).await?;
+    let released = match place {
+        Place::Database(database) => {
+            let (provider, code) = (provider.clone(), code.clone());
+            let cause = WaitingCause { channel: *channel, reason: *reason, provider, code };
+            requests::release(&database.operations, &database.caller, app.id, &cause).await?
+        }
+        Place::Console(api) => {
+            let cause = json!({"channel": channel, "reason": reason, "provider": provider, "code": code});
+            let Changed { changed } = api.post(&[&"apps", &app.id, &"waiting", &"release"], &cause).await?;
+            changed
+        }
+    };
     let text = format!("{released} deliveries of app {} are tried now.\n", app.name);
     Ok(arguments.options.report(&json!({"released": released}), text))
 }

@@ -7,9 +7,11 @@ use operations::webhooks;
 use serde_json::json;
 use service_kit::{clock, install_crypto_provider};
 
+use super::unknown;
 use crate::control_plane::ControlPlane;
 use crate::options::Options;
 use crate::print::print;
+use crate::refused::OrMissing as _;
 
 const LIMIT: Duration = Duration::from_secs(15);
 
@@ -29,9 +31,11 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let (control_plane, app) = arguments.options.open_app(&arguments.app).await?;
-    let endpoint = control_plane.endpoint(app.id, &arguments.endpoint).await?;
-    let ControlPlane { operations, caller, outbound, .. } = control_plane;
+    let database = arguments.options.place.open_database_only().await?;
+    let app = database.app(&arguments.app).await?;
+    let ControlPlane { operations, caller, outbound, .. } = database;
+    let found = webhooks::find(&operations, &caller, app.id, &arguments.endpoint).await;
+    let endpoint = found.or_missing(|| unknown(&arguments.endpoint))?;
     let secrets = webhooks::secrets(&operations, &caller, app.id, endpoint.id).await?;
     install_crypto_provider();
     let body = json!({"type": "webhook.test", "timestamp": clock::now(), "data": {}}).to_string();

@@ -3,11 +3,15 @@ use domain::webhook::{WebhookEvent, parse_url};
 use operations::webhooks::{self, SetEndpoint};
 use operations::{Conflict, OperationError};
 use secrecy::ExposeSecret;
+use serde::Deserialize;
 use serde_json::json;
 use store::webhooks::MAX_ENDPOINTS;
 
+use crate::app::AppRow;
 use crate::control_plane::ControlPlane;
+use crate::numbers;
 use crate::options::Options;
+use crate::place::Place;
 use crate::refused::InvalidInput;
 
 /// Set an endpoint of an app. The endpoint receives events from now on. A new endpoint gets a secret, which is printed once. For
@@ -37,30 +41,62 @@ fn parse_event(text: &str) -> Result<WebhookEvent, String> {
     text.trim().parse().map_err(|_| format!("expected one of {}", names.join(", ")))
 }
 
+/// The endpoint after the change.
+#[derive(Deserialize)]
+struct Set {
+    #[serde(deserialize_with = "numbers::read")]
+    id: i64,
+    /// As the endpoint has it.
+    url: String,
+    events: Vec<WebhookEvent>,
+    secret: Option<String>,
+}
+
+async fn set(
+    arguments: &Arguments,
+    place: &Place,
+    app: &AppRow,
+) -> anyhow::Result<Result<Set, OperationError>> {
+    let Arguments { url, events, .. } = arguments;
+    Ok(match place {
+        Place::Database(database) => {
+            let url = checked(url, database)?;
+            let set = webhooks::set(&database.operations, &database.caller, app.id, &url, events).await;
+            set.map(|SetEndpoint { id, events, secret }| {
+                let secret = secret.map(|secret| secret.expose_secret().to_owned());
+                Set { id, url, events, secret }
+            })
+        }
+        Place::Console(api) => {
+            api.post(&[&"apps", &app.id, &"webhooks"], &json!({"url": url, "events": events})).await
+        }
+    })
+}
+
+fn checked(url: &str, database: &ControlPlane) -> anyhow::Result<String> {
+    let url = parse_url(url, database.outbound.allows_private());
+    Ok(url.map_err(|error| InvalidInput(error.to_string()))?.into())
+}
+
 pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
-    let control_plane = arguments.options.open().await?;
-    // The URL is checked again with the app, but an invalid one is reported first.
-    let url = parse_url(&arguments.url, control_plane.outbound.allows_private());
-    let url = url.map_err(|error| InvalidInput(error.to_string()))?;
-    let app = control_plane.app(&arguments.app).await?;
-    let ControlPlane { operations, caller, .. } = control_plane;
-    let set = webhooks::set(&operations, &caller, app.id, url.as_str(), &arguments.events).await;
-    let SetEndpoint { id, events, secret } = match set {
+    let place = arguments.options.open().await?;
+    if let Place::Database(database) = &place {
+        // The URL is checked again with the app, but an invalid one is reported first.
+        checked(&arguments.url, database)?;
+    }
+    let app = place.app(&arguments.app).await?;
+    let Set { id, url, events, secret } = match set(arguments, &place, &app).await? {
         Err(OperationError::Conflict(Conflict::TooManyEndpoints)) => {
             bail!("app {} already has {MAX_ENDPOINTS} endpoints, the maximum", app.name)
         }
         set => set?,
     };
-    let shown = secret.as_ref().map(|secret| secret.expose_secret());
     if arguments.options.json {
-        return Ok(format!(
-            "{}\n",
-            json!({"id": id, "url": url.as_str(), "events": events, "secret": shown})
-        ));
+        return Ok(format!("{}\n", json!({"id": id, "url": url, "events": events, "secret": secret})));
     }
     let names: Vec<_> = events.iter().map(|event| event.as_str()).collect();
     let report = format!("Endpoint {id} of app {} receives {} at {url}.\n", app.name, names.join(", "));
-    Ok(match shown {
+    Ok(match secret {
         Some(secret) => format!(
             "{report}\n  secret  {secret}\n\nKeep the secret: it is not shown again. It signs the calls; docs/webhooks.md \
              describes how to verify them.\n"

@@ -29,6 +29,18 @@ pub enum RestoreResult {
     NotNeeded,
 }
 
+impl RestoreResult {
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            RestoreResult::Nothing => "nothing",
+            RestoreResult::Token(_) => "token",
+            RestoreResult::Subscription => "subscription",
+            RestoreResult::NotNeeded => "notNeeded",
+        }
+    }
+}
+
 /// Stored in the suppression's row: either the users who had the token, or the subscription.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
