@@ -6,7 +6,6 @@
   const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'short' });
   const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
   const short = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
-
   const clock = new Intl.DateTimeFormat(undefined, {
     day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit', second: '2-digit', fractionalSecondDigits: 3, hourCycle: 'h23',
   });
@@ -34,10 +33,7 @@
 
   const addCopies = (root) => {
     for (const text of root.querySelectorAll('[data-copy]')) {
-      const button = document.createElement('button');
-      button.type = 'button';
-      button.className = 'copy';
-      button.textContent = 'Copy';
+      const button = Object.assign(document.createElement('button'), { type: 'button', className: 'copy', textContent: 'Copy' });
       button.addEventListener('click', async () => {
         if (navigator.clipboard) {
           await navigator.clipboard.writeText(text.textContent);
@@ -57,9 +53,7 @@
     || scrollY > 40 || document.querySelector('details[open], dialog[open]') !== null
     || !getSelection().isCollapsed;
 
-  const pill = document.createElement('button');
-  pill.type = 'button';
-  pill.className = 'pill';
+  const pill = Object.assign(document.createElement('button'), { type: 'button', className: 'pill' });
 
   // Shows other content in a part of the page. The focus stays on the element with the same id.
   const replace = (part, fresh) => {
@@ -155,8 +149,7 @@
   const shortcut = (event) => {
     if (prefix) {
       prefix = false;
-      const tab = document.querySelector(`[data-go="${CSS.escape(event.key)}"]`);
-      if (tab) tab.click();
+      document.querySelector(`[data-go="${CSS.escape(event.key)}"]`)?.click();
       return;
     }
     if (event.key === '/') {
