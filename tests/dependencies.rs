@@ -63,12 +63,14 @@ const SERVICE_EDGES: [&str; 9] = [
 
 /// Third-party crates, each with the only crates of the workspace that may depend on it. This does not apply to test code and the
 /// crates of [`EXEMPT`].
-const OWNED: [(&str, &[&str]); 5] = [
+const OWNED: [(&str, &[&str]); 7] = [
     ("async-nats", &["event-log"]),
     ("sqlx", &["store"]),
     ("actix-web", &["web", "gateway", "console"]),
     ("lettre", &["email"]),
     ("minijinja", &["planning"]),
+    ("mrml", &["planning"]),
+    ("htmlparser", &["planning"]),
 ];
 const EXEMPT: [&str; 3] = ["local-servers", "testkit", "suite"];
 

@@ -147,6 +147,48 @@ async fn a_template_is_previewed_tested_and_published_without_scripts() {
 }
 
 #[tokio::test]
+async fn the_editor_leads_from_a_problem_to_its_line_and_stays_if_the_session_ends() {
+    let (running, _files) = demo().await;
+    fill(&running).await;
+    let mut browser = Browser::start(&running).await;
+    let window = browser.open_url("about:blank").await;
+    let console = sign_in(&mut browser, &window, &running).await;
+    let (browser, window) = (&mut browser, &window);
+    go(browser, window, &format!("{console}/apps/demo/templates/order-shipped/edit")).await;
+    until_framed(browser).await;
+    let write = "window.area = document.getElementById('email.html'); area.value = '\\n'.repeat(60) + 'Hi {% broken %}\\nend';
+        area.dispatchEvent(new Event('input', {bubbles: true})); area.scrollTop = 0; true";
+    browser.evaluate(window, write).await;
+    let link = "document.querySelector('#preview a[data-line]')?.dataset.line";
+    browser.until_true(window, "the problem", &format!("{link} === '61'")).await;
+    let numbers = "area.nextSibling.textContent.split('\\n').length + area.nextSibling.textContent.slice(-3)";
+    assert_eq!(browser.evaluate(window, numbers).await, "62\n62");
+    browser.evaluate(window, "document.querySelector('#preview a[data-line]').click(); true").await;
+    let selected =
+        "document.activeElement === area && area.value.slice(area.selectionStart, area.selectionEnd)";
+    assert_eq!(browser.evaluate(window, selected).await, "Hi {% broken %}");
+    let in_step = "area.scrollTop > 500 && area.nextSibling.scrollTop === area.scrollTop";
+    browser.until_true(window, "the numbers at the line", in_step).await;
+    for (width, scheme) in [(1280, "light"), (1280, "dark"), (390, "light")] {
+        browser.look(window, (width, scheme)).await;
+        picture(browser, window, &format!("template-edit-lines-{width}-{scheme}")).await;
+    }
+    browser.has_no_findings_of_axe(window).await;
+
+    let pool = PgPool::connect(running.dev("databaseUrl")).await.unwrap();
+    sqlx::query("DELETE FROM operator_session").execute(&pool).await.unwrap();
+    pool.close().await;
+    let review =
+        "window.stays = true; document.querySelector('button[formaction$=\"/review\"]').click(); true";
+    browser.evaluate(window, review).await;
+    let told =
+        "document.querySelector('.outdated')?.textContent.startsWith('Your session has ended') === true";
+    browser.until_true(window, "the end of the session", told).await;
+    assert_eq!(browser.evaluate(window, "window.stays && area.value.endsWith('broken %}\\nend')").await, true);
+    assert_eq!(browser.evaluate(window, "window.violations").await, json!([]));
+}
+
+#[tokio::test]
 async fn older_rows_replace_the_list_and_the_back_button_returns() {
     let (running, _files) = demo().await;
     fill(&running).await;

@@ -12,7 +12,9 @@ use credentials::secrets::{SecretsError, provider_context};
 use domain::{Action, Actor, AppId};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
-use store::control::provider::{NewProvider, ProviderEdit, ProviderSummary, SecretChange, StoredProvider};
+use store::control::provider::{
+    NewProvider, ProviderEdit, ProviderSummary, SecretChange, SecretNames, StoredProvider,
+};
 
 use crate::{Caller, Object, OperationError, Operations, Permission};
 
@@ -95,7 +97,8 @@ async fn put(
         },
         max_per_second: document.max_per_second,
     };
-    let version = edit.put(provider, actor).await?;
+    let secrets = SecretNames { given: &document.given, kept: &document.kept };
+    let version = edit.put(provider, secrets, actor).await?;
     Ok(set_provider(document, version, stored))
 }
 

@@ -3,6 +3,7 @@
 mod diff;
 mod document;
 mod examples;
+mod mjml;
 mod preview;
 mod test_sends;
 mod warnings;
@@ -17,6 +18,7 @@ use crate::{Caller, Conflict, Object, OperationError, Operations, Permission};
 pub use diff::{Compared, diff};
 pub use document::TemplateDocument;
 pub use examples::{EXAMPLES, Example};
+pub use mjml::written;
 pub use planning::TemplateError;
 pub use preview::{Preview, Sample, preview, preview_draft};
 pub use test_sends::{MOST_AN_HOUR, TestRecipient, TestSendError, TestSends, TestText};
@@ -136,6 +138,7 @@ pub async fn restore(
         name: &earlier.name,
         category: earlier.category.as_deref(),
         channels: &earlier.channels,
+        mjml: earlier.mjml.as_deref(),
     };
     let control = operations.store.control();
     match newest {

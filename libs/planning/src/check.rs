@@ -3,6 +3,7 @@ use std::thread;
 
 use domain::Problem;
 use domain::content::Object;
+use minijinja::Environment;
 use serde_json::Value;
 
 use crate::Template;
@@ -29,16 +30,7 @@ fn check_texts(channels: &Value) -> Result<(), Vec<Problem>> {
     let mut problems = Vec::new();
     let mut environment = environment();
     for (name, text) in parsed.texts() {
-        let path = format!("channels.{name}");
-        if let Err(UnboundedText { line, advice }) = growth::bound(text) {
-            let message = format!("{path} has an error in line {line}: {advice}");
-            problems.push(Problem::new(path, "template_unbounded", message));
-        } else if let Err(error) = environment.add_template_owned(name, text.to_owned()) {
-            let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
-            let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
-            let message = format!("{path} has an error{line}{detail}");
-            problems.push(Problem::new(path, "template_syntax", message));
-        }
+        problems.extend(add_text(&mut environment, &name, text).err());
     }
     if parsed.offered_channels().is_empty() {
         problems.push(Problem::new(
@@ -48,6 +40,26 @@ fn check_texts(channels: &Value) -> Result<(), Vec<Problem>> {
         ));
     }
     if problems.is_empty() { Ok(()) } else { Err(problems) }
+}
+
+fn add_text(environment: &mut Environment<'static>, name: &str, text: &str) -> Result<(), Problem> {
+    let path = format!("channels.{name}");
+    if let Err(UnboundedText { line, advice }) = growth::bound(text) {
+        let message = format!("{path} has an error in line {line}: {advice}");
+        return Err(Problem::new(path, "template_unbounded", message));
+    }
+    environment.add_template_owned(name.to_owned(), text.to_owned()).map_err(|error| {
+        let line = error.line().map(|line| format!(" in line {line}")).unwrap_or_default();
+        let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+        Problem::new(&path, "template_syntax", format!("{path} has an error{line}{detail}"))
+    })
+}
+
+/// Checks one text, which need not be that of a channel.
+pub(crate) fn check_text(name: &str, text: &str) -> Result<(), Problem> {
+    let checked =
+        on_small_stack(|| add_text(&mut environment(), name, text).map_err(|problem| vec![problem]));
+    checked.map_err(|mut problems| problems.remove(0))
 }
 
 /// Returns the texts of a template by name, such as `email.subject`. Returns none if the content has invalid members.

@@ -84,7 +84,8 @@ async fn templates_can_be_restricted_to_data_of_the_backend() {
         "title": "{{ recipient.identifier }} {{ recipient.app.tier }}",
         "message": "[{{ recipient.name }}{{ recipient.email }}]",
     }});
-    let template = NewTemplate { identifier: "t", name: "t", category: None, channels: &channels };
+    let template =
+        NewTemplate { identifier: "t", name: "t", category: None, channels: &channels, mjml: None };
     service.context.store.control().put_template(shop.id, template, &Actor::System).await.unwrap();
     let profile = json!({"name": "your account is locked", "email": "a@b.example", "app": {"tier": "gold"}});
     service.by(&shop, "PUT /v3/users/ada").json(&profile).send().await.is(200);

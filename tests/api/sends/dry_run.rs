@@ -41,7 +41,8 @@ impl Service {
         category: Option<&str>,
         channels: Value,
     ) {
-        let template = NewTemplate { identifier, name: identifier, category, channels: &channels };
+        let template =
+            NewTemplate { identifier, name: identifier, category, channels: &channels, mjml: None };
         self.context.store.control().put_template(app.id, template, &Actor::System).await.unwrap();
     }
 

@@ -163,6 +163,7 @@ async fn a_template_must_exist_and_is_not_cached() {
         name: "Welcome",
         category: None,
         channels: &channels,
+        mjml: None,
     };
     service.context.store.control().put_template(shop.id, template, &Actor::System).await.unwrap();
     service.by(&shop, SEND).json(&send("welcome")).send().await.is(202);

@@ -5,7 +5,7 @@ use domain::{Channel, Problem, TemplateProfile};
 use serde_json::{Map, Value};
 use store::control::template::NewTemplate;
 
-use super::Sample;
+use super::{Sample, mjml};
 
 /// Maximum length of a name, in bytes.
 const LONGEST_NAME: usize = 1024;
@@ -20,6 +20,7 @@ pub struct TemplateDocument {
     pub(super) category: Option<String>,
     /// Content by channel, without members that are null.
     pub(super) channels: Value,
+    pub(super) mjml: Option<String>,
     pub(super) sample: Option<Sample>,
 }
 
@@ -30,7 +31,7 @@ impl TemplateDocument {
         &self.identifier
     }
 
-    /// Content by channel.
+    /// Content by channel. An email in MJML has the HTML that was compiled from it.
     #[must_use]
     pub fn channels(&self) -> &Value {
         &self.channels
@@ -48,6 +49,7 @@ impl TemplateDocument {
             name: &self.name,
             category: self.category.as_deref(),
             channels: &self.channels,
+            mjml: self.mjml.as_deref(),
         }
     }
 
@@ -71,17 +73,21 @@ impl TemplateDocument {
             fields.take(shown);
         }
         fields.finish(true, &mut problems);
-        let channels = Value::Object(valid_channels(channels, &mut problems));
-        if channels != Value::Object(Map::new())
+        let mut channels = valid_channels(channels, &mut problems);
+        let mjml = mjml::compile(&mut channels, &mut problems);
+        let channels = Value::Object(channels);
+        if problems.iter().all(|problem| problem.code != "invalid_mjml")
+            && channels != Value::Object(Map::new())
             && let Err(found) =
                 planning::check(&channels).and_then(|()| planning::check_sample(&channels, seen.as_ref()))
         {
-            problems.extend(found);
+            let own = |problem| if mjml.is_some() { mjml::of_compiled(problem) } else { problem };
+            problems.extend(found.into_iter().map(own));
         }
         match identifier {
             Some(identifier) if problems.is_empty() => {
                 let name = name.filter(|name| !name.is_empty()).unwrap_or_else(|| identifier.clone());
-                Ok(TemplateDocument { identifier, name, category, channels, sample })
+                Ok(TemplateDocument { identifier, name, category, channels, mjml, sample })
             }
             _ => Err(problems),
         }
@@ -125,7 +131,7 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
     };
     let (texts, needed): (&[&str], &[&[&str]]) = match channel {
         Channel::InApp => (&["title", "message", "icon", "url"], &[&["title", "message"]]),
-        Channel::Email => (&["subject", "text", "html"], &[&["subject"], &["text", "html"]]),
+        Channel::Email => (&["subject", "text", "html", "mjml"], &[&["subject"], &["text", "html", "mjml"]]),
         Channel::Sms => (&["text"], &[&["text"]]),
         _ => (&["title", "body", "icon", "url"], &[&["title", "body"]]),
     };
@@ -143,6 +149,10 @@ fn check_content(channel: Channel, path: &str, content: Value, problems: &mut Ve
     // Do not also report a member of the wrong type as missing.
     if problems.len() > before {
         return;
+    }
+    if given.contains(&"html") && given.contains(&"mjml") {
+        let message = format!("{path}.html is compiled from {path}.mjml, so only one of them may be given");
+        problems.push(Problem::new(format!("{path}.mjml"), "conflicting_members", message));
     }
     for group in needed.iter().filter(|group| !group.iter().any(|name| given.contains(name))) {
         let message = format!("{path}.{} is required", group.join(&format!(" or {path}.")));
@@ -216,6 +226,43 @@ mod tests {
         ] {
             assert!(found.contains(&field), "{field} is missing in {found:?}");
         }
+    }
+
+    #[test]
+    fn mjml_is_compiled_and_kept() {
+        let mjml = "<mjml>\n<mj-body><mj-raw>{{ a }}</mj-raw></mj-body></mjml>";
+        let read = |email: Value| {
+            let document = json!({"identifier": "x", "channels": {"email": email}});
+            TemplateDocument::read(document, TemplateProfile::All)
+        };
+        let document = read(json!({"subject": "Hi", "mjml": mjml, "html": ""})).unwrap();
+        let html = document.channels["email"]["html"].as_str().unwrap();
+        assert!(
+            html.contains("{{ a }}")
+                && html.contains("</html>")
+                && document.channels["email"]["mjml"].is_null()
+        );
+        assert_eq!(document.mjml.as_deref(), Some(mjml));
+        let written = mjml::written(&document.channels, document.mjml.as_deref());
+        assert_eq!(*written, json!({"email": {"subject": "Hi", "mjml": mjml}}));
+
+        let both = read(json!({"subject": "Hi", "mjml": mjml, "html": "<p>"})).unwrap_err();
+        assert_eq!(
+            (both.len(), both[0].field.as_str(), both[0].code),
+            (1, "channels.email.mjml", "conflicting_members")
+        );
+        let wrong = read(json!({"subject": "Hi", "mjml": "<mjml>\n<p></mjml>"})).unwrap_err();
+        assert_eq!(fields_of(&wrong), ["channels.email.mjml"]);
+        assert!(
+            wrong[0].message.starts_with("channels.email.mjml has an error in line 2: "),
+            "{}",
+            wrong[0].message
+        );
+        let across = mjml
+            .replace("{{ a }}", "{% if a %}<p>{% endif %}</p>")
+            .replace("<mj-raw>", "<mj-raw><!-- {% raw %} -->");
+        let across = read(json!({"subject": "Hi", "mjml": across})).unwrap_err();
+        assert_eq!(fields_of(&across), ["channels.email.mjml"]);
     }
 
     #[test]

@@ -122,7 +122,7 @@ mod tests {
             let (channels, sample) = (example.channels(), example.sample());
             let document = json!({"identifier": example.identifier, "channels": channels, "sample": sample});
             let document = TemplateDocument::read(document, TemplateProfile::App).unwrap();
-            let found = warnings(document.channels(), TemplateProfile::App, document.sample());
+            let found = warnings(&document, TemplateProfile::App, document.sample());
             assert_eq!(found, [], "{}", example.identifier);
         }
     }

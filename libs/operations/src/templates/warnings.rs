@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use domain::{Problem, TemplateProfile};
 use serde_json::Value;
 
-use super::Sample;
 use super::preview::missing_in;
+use super::{Sample, TemplateDocument, mjml};
 
 /// Size from which mail programs cut an email, in bytes. Gmail cuts at 102 KB.
 const LARGEST_HTML: usize = 102 * 1024;
@@ -14,20 +14,41 @@ const LARGEST_HTML: usize = 102 * 1024;
 const MOST_OF_A_KIND: usize = 50;
 /// Attributes of HTML that load or open their value.
 const LINKING: [&str; 4] = ["href", "src", "action", "background"];
-const IMAGE: &str = "<img";
+/// Beginnings of images in HTML and MJML.
+const IMAGES: [&str; 2] = ["<img", "<mj-image"];
 
 /// Returns the warnings about the texts of a template: variables that the app hides, that only one part of the email uses, or that the sample
 /// lacks; links without `https`; images without `alt`; and HTML that mail programs would cut. Returns at most 50 of each kind.
 #[must_use]
-pub fn warnings(channels: &Value, profile: TemplateProfile, sample: Option<&Sample>) -> Vec<Problem> {
-    let texts = planning::texts(channels);
-    let mut warnings = hidden_variables(channels, profile);
-    warnings.extend(different_parts(channels));
+pub fn warnings(
+    document: &TemplateDocument,
+    profile: TemplateProfile,
+    sample: Option<&Sample>,
+) -> Vec<Problem> {
+    of_texts(&document.channels, document.mjml.as_deref(), profile, sample)
+}
+
+fn of_texts(
+    channels: &Value,
+    mjml: Option<&str>,
+    profile: TemplateProfile,
+    sample: Option<&Sample>,
+) -> Vec<Problem> {
+    let texts = Texts { all: mjml::written_texts(channels, mjml), channels, mjml };
+    let mut warnings = texts.hidden_variables(profile);
+    warnings.extend(texts.different_parts());
     if let Some(sample) = sample {
-        warnings.extend(missing_variables(&texts, channels, profile, sample));
+        warnings.extend(texts.missing_variables(profile, sample));
     }
-    for (name, text) in &texts {
+    for (name, text) in &texts.all {
         warnings.extend(of_text(name, text));
+    }
+    let html = channels["email"]["html"].as_str().map_or(0, str::len);
+    if html > LARGEST_HTML {
+        let field = format!("channels.{}", mjml::written_name("email.html", mjml));
+        let message =
+            format!("{field} line 1: the HTML has {} KB; Gmail cuts emails after 102 KB", html / 1024);
+        warnings.push(Problem::new(field, "large_html", message));
     }
     let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
     warnings.retain(|warning| {
@@ -38,27 +59,8 @@ pub fn warnings(channels: &Value, profile: TemplateProfile, sample: Option<&Samp
     warnings
 }
 
-fn missing_variables(
-    texts: &[(String, String)],
-    channels: &Value,
-    profile: TemplateProfile,
-    sample: &Sample,
-) -> Vec<Problem> {
-    let warning = |(variable, name): (String, String)| {
-        if variable.strip_prefix("recipient.").is_some_and(|key| !profile.shows(key)) {
-            return None;
-        }
-        let (_, text) = texts.iter().find(|(known, _)| *known == name)?;
-        let line = line_of_variable(text, &variable);
-        let message = format!("channels.{name} line {line}: the sample has no {variable}, so it is empty");
-        Some(Problem::new(format!("channels.{name}"), "missing_in_sample", message))
-    };
-    let missing = missing_in(sample.clone(), channels, profile).into_iter();
-    missing.filter_map(warning).take(MOST_OF_A_KIND).collect()
-}
-
 fn of_text(name: &str, text: &str) -> Vec<Problem> {
-    let is_html = name == "email.html";
+    let is_html = ["email.html", "email.mjml"].contains(&name);
     let warning = |code: &'static str, line: usize, about: &str| {
         Problem::new(format!("channels.{name}"), code, format!("channels.{name} line {line}: {about}"))
     };
@@ -72,47 +74,73 @@ fn of_text(name: &str, text: &str) -> Vec<Problem> {
             let about = "the image has no alt text, so some readers learn nothing about it";
             warnings.push(warning("image_without_alt", line, about));
         }
-        if text.len() > LARGEST_HTML {
-            let about = format!("the HTML has {} KB; Gmail cuts emails after 102 KB", text.len() / 1024);
-            warnings.push(warning("large_html", 1, &about));
-        }
     }
     warnings
 }
 
-fn hidden_variables(channels: &Value, profile: TemplateProfile) -> Vec<Problem> {
-    let mut warnings = Vec::new();
-    for (name, variables) in &planning::variables(channels) {
-        let of_profile = variables.iter().filter_map(|variable| variable.strip_prefix("recipient."));
-        for key in of_profile.filter(|key| !profile.shows(key) && *key != "identifier") {
-            if warnings.len() == MOST_OF_A_KIND {
-                return warnings;
-            }
-            let message = format!(
-                "channels.{name}: recipient.{key} is empty, because templates of this app see only recipient.app, which its backend \
-                 writes. Use recipient.app.{key}, or set template-profile=all"
-            );
-            warnings.push(Problem::new(format!("channels.{name}"), "hidden_variable", message));
-        }
-    }
-    warnings
+/// Texts of a template as their author wrote them, and what they are compiled to.
+struct Texts<'a> {
+    all: Vec<(String, String)>,
+    channels: &'a Value,
+    mjml: Option<&'a str>,
 }
 
-fn different_parts(channels: &Value) -> Vec<Problem> {
-    let texts = planning::variables(channels);
-    let mut warnings = Vec::new();
-    if let (Some(text), Some(html)) = (texts.get("email.text"), texts.get("email.html")) {
-        for (has, lacks, name) in [(html, text, "text"), (text, html, "html")] {
-            let missing: BTreeSet<_> = has.difference(lacks).map(String::as_str).collect();
-            if !missing.is_empty() {
-                let missing = missing.into_iter().collect::<Vec<_>>().join(", ");
-                let message =
-                    format!("channels.email.{name} lacks {missing}, which the other part of the email has");
-                warnings.push(Problem::new(format!("channels.email.{name}"), "parts_differ", message));
+impl Texts<'_> {
+    /// Returns the path of a text, and the line in which it names a variable.
+    fn place(&self, name: &str, variable: &str) -> Option<(String, usize)> {
+        let name = mjml::written_name(name, self.mjml);
+        let (_, text) = self.all.iter().find(|(known, _)| known == name)?;
+        Some((format!("channels.{name}"), line_of_variable(text, variable)))
+    }
+
+    fn missing_variables(&self, profile: TemplateProfile, sample: &Sample) -> Vec<Problem> {
+        let warning = |(variable, name): (String, String)| {
+            if variable.strip_prefix("recipient.").is_some_and(|key| !profile.shows(key)) {
+                return None;
+            }
+            let (path, line) = self.place(&name, &variable)?;
+            let message = format!("{path} line {line}: the sample has no {variable}, so it is empty");
+            Some(Problem::new(path, "missing_in_sample", message))
+        };
+        let missing = missing_in(sample.clone(), self.channels, profile).into_iter();
+        missing.filter_map(warning).take(MOST_OF_A_KIND).collect()
+    }
+
+    fn hidden_variables(&self, profile: TemplateProfile) -> Vec<Problem> {
+        let mut warnings = Vec::new();
+        for (name, variables) in &planning::variables(self.channels) {
+            let of_profile = variables.iter().filter_map(|variable| variable.strip_prefix("recipient."));
+            for key in of_profile.filter(|key| !profile.shows(key) && *key != "identifier") {
+                if warnings.len() == MOST_OF_A_KIND {
+                    return warnings;
+                }
+                let Some((path, line)) = self.place(name, &format!("recipient.{key}")) else { continue };
+                let message = format!(
+                    "{path} line {line}: recipient.{key} is empty, because templates of this app see only recipient.app, which its \
+                     backend writes. Use recipient.app.{key}, or set template-profile=all"
+                );
+                warnings.push(Problem::new(path, "hidden_variable", message));
             }
         }
+        warnings
     }
-    warnings
+
+    fn different_parts(&self) -> Vec<Problem> {
+        let texts = planning::variables(self.channels);
+        let mut warnings = Vec::new();
+        if let (Some(text), Some(html)) = (texts.get("email.text"), texts.get("email.html")) {
+            for (has, lacks, name) in [(html, text, "email.text"), (text, html, "email.html")] {
+                let missing: BTreeSet<_> = has.difference(lacks).map(String::as_str).collect();
+                if !missing.is_empty() {
+                    let missing = missing.into_iter().collect::<Vec<_>>().join(", ");
+                    let path = format!("channels.{}", mjml::written_name(name, self.mjml));
+                    let message = format!("{path} lacks {missing}, which the other part of the email has");
+                    warnings.push(Problem::new(path, "parts_differ", message));
+                }
+            }
+        }
+        warnings
+    }
 }
 
 /// Returns the number of the line, from 1.
@@ -160,19 +188,26 @@ fn is_linked(before: &str) -> bool {
     })
 }
 
-/// Returns the first places of `img` tags without the attribute `alt`. A tag ends before the next one at the latest, so each byte is
-/// read once.
+/// Returns the first places of images without the attribute `alt`.
 fn images_without_alt(html: &str) -> Vec<usize> {
+    let mut places: Vec<_> = IMAGES.iter().flat_map(|image| without_alt(html, image)).collect();
+    places.sort_unstable();
+    places.truncate(MOST_OF_A_KIND);
+    places
+}
+
+/// Returns the first places of a tag without the attribute `alt`. A tag ends before the next one at the latest, so each byte is read once.
+fn without_alt(html: &str, image: &str) -> Vec<usize> {
     let lower = html.to_ascii_lowercase();
     let has_alt = |tag: &str| {
         let after_space = tag.split(char::is_whitespace).skip(1);
         after_space.into_iter().any(|attribute| attribute == "alt" || attribute.starts_with("alt="))
     };
-    let mut pieces = lower.split(IMAGE);
+    let mut pieces = lower.split(image);
     let mut next = pieces.next().map_or(0, str::len);
     let images = pieces.map(|piece| {
         let at = next;
-        next += IMAGE.len() + piece.len();
+        next += image.len() + piece.len();
         (at, piece.split('>').next().unwrap_or_default())
     });
     let lacking = images.filter(|(_, tag)| !has_alt(tag.trim_end_matches('/')));
@@ -187,7 +222,10 @@ mod tests {
     use super::*;
 
     fn codes(channels: &Value, profile: TemplateProfile) -> Vec<(String, &'static str)> {
-        warnings(channels, profile, None).into_iter().map(|warning| (warning.field, warning.code)).collect()
+        of_texts(channels, None, profile, None)
+            .into_iter()
+            .map(|warning| (warning.field, warning.code))
+            .collect()
     }
 
     #[test]
@@ -216,8 +254,8 @@ mod tests {
         let channels = json!({"sms": {"text": "Hi {{ recipient.app.name }}\nOrder {{ order.number }}"}});
         let sample = |value: Value| Sample::new(value.as_object().unwrap().clone());
         let whole = sample(json!({"order": {"number": 7}, "recipient": {"app": {"name": "Ada"}}}));
-        assert_eq!(warnings(&channels, TemplateProfile::App, Some(&whole)), []);
-        let found = warnings(&channels, TemplateProfile::App, Some(&sample(json!({"order": {}}))));
+        assert_eq!(of_texts(&channels, None, TemplateProfile::App, Some(&whole)), []);
+        let found = of_texts(&channels, None, TemplateProfile::App, Some(&sample(json!({"order": {}}))));
         let messages: Vec<_> = found.iter().map(|warning| warning.message.as_str()).collect();
         assert_eq!(
             messages,
@@ -236,7 +274,7 @@ mod tests {
             "email": {"subject": "Hi", "html": html},
             "webPush": {"title": "Hi", "url": "http://shop.example"},
         });
-        let found = warnings(&channels, TemplateProfile::All, None);
+        let found = of_texts(&channels, None, TemplateProfile::All, None);
         let found: Vec<_> =
             found.iter().map(|warning| (warning.code, warning.message.split(':').next().unwrap())).collect();
         assert_eq!(
@@ -249,6 +287,31 @@ mod tests {
         );
         let large = json!({"email": {"subject": "Hi", "html": "x".repeat(LARGEST_HTML + 1)}});
         assert_eq!(codes(&large, TemplateProfile::All), [("channels.email.html".to_owned(), "large_html")]);
+    }
+
+    #[test]
+    fn warnings_about_mjml_name_its_lines() {
+        let mjml = "<mjml><mj-body>\n<mj-section><mj-column><mj-image src=\"http://a.example/b.png\" />\n<mj-text>{{ recipient.name }} {{ order }}</mj-text>\n\
+            </mj-column></mj-section></mj-body></mjml>";
+        let document =
+            json!({"identifier": "x", "channels": {"email": {"subject": "Hi", "text": "Hi", "mjml": mjml}}});
+        let document = TemplateDocument::read(document, TemplateProfile::App).unwrap();
+        let found = warnings(&document, TemplateProfile::App, Some(&Sample::default()));
+        let found: Vec<_> =
+            found.iter().map(|warning| (warning.code, warning.message.split(':').next().unwrap())).collect();
+        assert_eq!(
+            found,
+            [
+                ("hidden_variable", "channels.email.mjml line 3"),
+                (
+                    "parts_differ",
+                    "channels.email.text lacks order, recipient.name, which the other part of the email has"
+                ),
+                ("missing_in_sample", "channels.email.mjml line 3"),
+                ("insecure_link", "channels.email.mjml line 2"),
+                ("image_without_alt", "channels.email.mjml line 2"),
+            ]
+        );
     }
 
     #[test]
@@ -267,7 +330,7 @@ mod tests {
     fn of_many_variables_the_first_fifty_are_reported() {
         let text: String = (0..60).map(|n| format!("{{{{ order.a{n} }}}}{{{{ recipient.b{n} }}}}")).collect();
         let channels = json!({"sms": {"text": text}});
-        let found = warnings(&channels, TemplateProfile::App, Some(&Sample::default()));
+        let found = of_texts(&channels, None, TemplateProfile::App, Some(&Sample::default()));
         for code in ["missing_in_sample", "hidden_variable"] {
             assert_eq!(found.iter().filter(|warning| warning.code == code).count(), MOST_OF_A_KIND, "{code}");
         }

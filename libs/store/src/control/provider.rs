@@ -1,11 +1,13 @@
 mod change;
 
+use std::collections::BTreeMap;
+
 use domain::{AppId, Channel, Timestamp};
 use serde_json::Value;
 
 use crate::{Control, Error};
 
-pub use change::ProviderEdit;
+pub use change::{ProviderEdit, SecretNames};
 
 #[derive(Clone, Copy)]
 pub struct NewProvider<'a> {
@@ -40,6 +42,8 @@ pub struct ProviderSummary {
     pub enabled: bool,
     pub settings: Value,
     pub has_secret: bool,
+    /// Secrets by name, with the time at which each was set; None if the time is not known. Empty if an earlier release set all of them.
+    pub secrets: BTreeMap<String, Option<Timestamp>>,
     pub version: i64,
     pub updated_at: Timestamp,
     pub max_per_second: Option<u32>,
@@ -89,7 +93,7 @@ impl Control<'_> {
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(
             r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
-                    version, updated_at, max_per_second
+                    secret_times, version, updated_at, max_per_second
              FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier"#,
             app.0
         )
@@ -105,6 +109,7 @@ impl Control<'_> {
                     enabled: row.enabled,
                     settings: row.settings,
                     has_secret: row.has_secret,
+                    secrets: row.secret_times.map(read_secrets).unwrap_or_default(),
                     version: row.version,
                     updated_at: row.updated_at.into(),
                     max_per_second: read_limit(row.max_per_second),
@@ -198,6 +203,11 @@ impl From<StoredRow> for ProviderRow {
 
 fn read_channel(name: &str) -> Result<Channel, Error> {
     name.parse().map_err(|error: domain::problem::UnknownName| Error::Unreadable(error.to_string()))
+}
+
+fn read_secrets(times: Value) -> BTreeMap<String, Option<Timestamp>> {
+    let Value::Object(times) = times else { return BTreeMap::new() };
+    times.into_iter().map(|(name, time)| (name, time.as_i64().map(Timestamp::from_millis))).collect()
 }
 
 fn read_limit(limit: Option<i32>) -> Option<u32> {

@@ -17,6 +17,8 @@ pub struct NewTemplate<'a> {
     pub category: Option<&'a str>,
     /// Content by channel.
     pub channels: &'a Value,
+    /// MJML that the HTML of the email was compiled from.
+    pub mjml: Option<&'a str>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +33,8 @@ pub struct TemplateVersion {
     pub category: Option<String>,
     /// Content by channel.
     pub channels: Value,
+    /// MJML that the HTML of the email was compiled from. Sends do not read it.
+    pub mjml: Option<String>,
 }
 
 /// A template's newest version, without its content.
@@ -142,7 +146,7 @@ impl Control<'_> {
         };
         let version = sqlx::query_as!(
             TemplateVersion,
-            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
+            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels, v.mjml
              FROM template t
              JOIN template_version v ON (v.app_id, v.template_id, v.version) = (t.app_id, t.id, t.version)
              WHERE t.app_id = $1 AND (t.identifier = $2 OR t.id = $3)",
@@ -163,7 +167,7 @@ impl Control<'_> {
     ) -> Result<Option<TemplateVersion>, Error> {
         let version = sqlx::query_as!(
             TemplateVersion,
-            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels
+            "SELECT t.id, t.identifier, v.version, v.name, v.category, v.channels, v.mjml
              FROM template t JOIN template_version v ON (v.app_id, v.template_id) = (t.app_id, t.id)
              WHERE t.app_id = $1 AND t.id = $2 AND v.version = $3",
             app.0,
@@ -194,14 +198,15 @@ async fn add_version(
     .fetch_one(&mut *connection)
     .await?;
     sqlx::query!(
-        "INSERT INTO template_version (app_id, template_id, version, name, category, channels)
-             VALUES ($1, $2, $3, $4, $5, $6)",
+        "INSERT INTO template_version (app_id, template_id, version, name, category, channels, mjml)
+             VALUES ($1, $2, $3, $4, $5, $6, $7)",
         app.0,
         put.id,
         put.version,
         template.name,
         template.category,
-        template.channels
+        template.channels,
+        template.mjml
     )
     .execute(&mut *connection)
     .await?;

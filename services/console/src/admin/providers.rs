@@ -40,9 +40,25 @@ pub(super) struct ProviderBody {
 
 /// The secrets of a provider, whose values are never shown.
 #[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct StoredSecrets {
     /// True if the provider has secrets.
     set: bool,
+    /// Latest time at which one of them was set; null if it is not known.
+    #[schema(value_type = Option<Time>)]
+    set_at: Option<Timestamp>,
+    /// Each secret. Empty if an earlier release set them.
+    each: Vec<StoredSecret>,
+}
+
+/// A secret of a provider.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+struct StoredSecret {
+    name: String,
+    /// Null if the time is not known.
+    #[schema(value_type = Option<Time>)]
+    set_at: Option<Timestamp>,
 }
 
 /// The new version of a provider.
@@ -110,7 +126,15 @@ impl From<ProviderSummary> for ProviderBody {
             enabled: provider.enabled,
             max_per_second: provider.max_per_second,
             settings: provider.settings,
-            secrets: StoredSecrets { set: provider.has_secret },
+            secrets: StoredSecrets {
+                set: provider.has_secret,
+                set_at: provider.secrets.values().flatten().max().copied(),
+                each: provider
+                    .secrets
+                    .into_iter()
+                    .map(|(name, set_at)| StoredSecret { name, set_at })
+                    .collect(),
+            },
             version: provider.version,
             updated_at: provider.updated_at,
             unmatched_receipts: None,

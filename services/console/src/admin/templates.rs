@@ -44,7 +44,7 @@ pub(super) struct VersionBody {
     version: i32,
     name: String,
     category: Option<String>,
-    /// Content by channel.
+    /// Content by channel, as it was written: an email in MJML has the member `mjml`, and no `html`.
     #[schema(value_type = vocabulary::FreeObject)]
     channels: Value,
 }
@@ -126,7 +126,7 @@ domain::schemas! {
             "identifier": {"type": "string", "description": "Like the one in the path, if it is given."},
             "name": {"type": ["string", "null"]},
             "category": {"type": ["string", "null"]},
-            "channels": {"type": "object", "description": "Content by channel."},
+            "channels": {"type": "object", "description": "Content by channel. An email has `html`, or `mjml`, from which HTML is compiled."},
             "sample": {"type": ["object", "null"], "description": "Values to render the template with once, to find errors; not stored."},
         },
         "example": {"channels": {"sms": {"text": "Order {{ order }} has shipped."}}},
@@ -153,7 +153,7 @@ impl From<TemplateVersion> for VersionBody {
             version: found.version,
             name: found.name,
             category: found.category,
-            channels: found.channels,
+            channels: cases::written(&found.channels, found.mjml.as_deref()).into_owned(),
         }
     }
 }
@@ -197,7 +197,7 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutTemplate> {
     }
     let profile = app.settings.template_profile;
     let document = TemplateDocument::read(given, profile).map_err(Failure::Invalid)?;
-    let warnings = cases::warnings(document.channels(), profile, None);
+    let warnings = cases::warnings(&document, profile, None);
     let (operations, caller) = (call.operations(), &call.caller);
     let version = match call.expected_version()? {
         Some(newest) => {

@@ -147,8 +147,8 @@ async fn show(console: &Console, visit: Visit, identifier: &str, number: Option<
         current: summary.version == version.version,
     };
     let versions = read.map(|versions| versions.into_iter().take(LISTED as usize).map(row).collect());
-    let channels =
-        fields::of_version(&version.channels).into_iter().filter_map(ChannelFields::filled).collect();
+    let written = templates::written(&version.channels, version.mjml.as_deref());
+    let channels = fields::of_version(&written).into_iter().filter_map(ChannelFields::filled).collect();
     let path = format!("{path}/versions/{}", version.version);
     page(StatusCode::OK, &TemplatePage { visit, version, live, channels, path, versions, has_more })
 }

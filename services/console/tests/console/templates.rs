@@ -214,6 +214,67 @@ async fn large_texts_are_read_for_operators_only() {
     assert_eq!(elsewhere.status(), StatusCode::PAYLOAD_TOO_LARGE);
 }
 
+const MJML: &str = "<mjml>\n<mj-body>\n<mj-section><mj-column>\n<mj-text>Hi {{ name | default(\"you\") }}</mj-text>\n\
+    <mj-image src=\"http://a.example/b.png\" />\n</mj-column></mj-section>\n</mj-body>\n</mjml>";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_email_in_mjml_is_previewed_and_published_with_its_html() {
+    let (console, editor) = shop().await;
+    let form = [
+        ("base", "2"),
+        ("name", "Welcome"),
+        ("email.subject", "Hi"),
+        ("email.markup", "mjml"),
+        ("email.html", MJML),
+        ("sample", "{\"name\": \"<b>\"}"),
+    ];
+    let page = text(console.change(&format!("{PATH}/edit"), &editor, &form).await, StatusCode::OK).await;
+    for shown in [
+        "value=\"mjml\" checked",
+        "<a href=\"#email.html\" data-line=\"5\">channels.email.mjml line 5: the image has no alt text",
+        "The HTML has 4 KB",
+    ] {
+        assert!(page.contains(shown), "{shown} is missing in {page}");
+    }
+    let html = text(console.change(&format!("{PATH}/frame"), &editor, &form).await, StatusCode::OK).await;
+    assert!(html.starts_with("<!doctype html>") && html.contains(">Hi &lt;b&gt;</div>"), "{html}");
+
+    let review = text(console.change(&format!("{PATH}/review"), &editor, &form).await, StatusCode::OK).await;
+    for shown in
+        ["<ins>[email.mjml]</ins>", "<ins>&#60;mj-body&#62;</ins>", "name=\"email.markup\" value=\"mjml\""]
+    {
+        assert!(review.contains(shown), "{shown} is missing in {review}");
+    }
+    assert!(!review.contains("doctype html&#62;"), "the difference has no compiled HTML: {review}");
+    let answer = console.change(&format!("{PATH}/publish"), &editor, &form).await;
+    assert_eq!(answer.status(), StatusCode::SEE_OTHER);
+    let stored = console.newest().await;
+    assert!(stored["email"]["mjml"].is_null());
+    assert!(stored["email"]["html"].as_str().unwrap().contains("{{ name | default(\"you\") }}"), "{stored}");
+
+    let shown = console.page(PATH, &editor).await;
+    assert!(shown.contains("&#60;mj-body&#62;") && !shown.contains("doctype html&#62;"), "{shown}");
+    let opened = console.page(&format!("{PATH}/edit"), &editor).await;
+    assert!(opened.contains("value=\"mjml\" checked") && opened.contains("&#60;mj-body&#62;"), "{opened}");
+    let restored = console.change(&format!("{PATH}/versions/3/restore"), &editor, &[("base", "3")]).await;
+    assert_eq!(restored.status(), StatusCode::SEE_OTHER);
+    let same = console.installation.count(
+        "SELECT count(*) FROM template_version one JOIN template_version two USING (app_id, template_id, mjml)
+         WHERE (one.version, two.version) = (3, 4) AND one.channels::text = two.channels::text",
+    );
+    assert_eq!(same.await, 1);
+
+    let wrong = [
+        ("base", "4"),
+        ("email.subject", "Hi"),
+        ("email.markup", "mjml"),
+        ("email.html", "<mjml>\r\n<mj-bod>"),
+    ];
+    let page = text(console.change(&format!("{PATH}/edit"), &editor, &wrong).await, StatusCode::OK).await;
+    let problem = "data-line=\"2\">channels.email.mjml has an error in line 2: mj-bod is no element of MJML";
+    assert!(page.contains(problem), "{page}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_form_contains_its_text() {
     let (console, editor) = shop().await;

@@ -26,6 +26,7 @@ impl World {
             name: "Welcome",
             category: Some("news"),
             channels: &channels,
+            mjml: None,
         };
         self.context.store.control().put_template(self.app, template, &Actor::System).await.unwrap();
         TemplateRef::Identifier("welcome".to_owned())

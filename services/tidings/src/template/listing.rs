@@ -55,7 +55,7 @@ fn document(found: &TemplateVersion) -> Value {
         "version": found.version,
         "name": found.name,
         "category": found.category,
-        "channels": found.channels,
+        "channels": templates::written(&found.channels, found.mjml.as_deref()),
     })
 }
 

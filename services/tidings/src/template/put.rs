@@ -15,7 +15,7 @@ const FORMAT: &str = r#"The document:
     "category": null,              category of its sends, unless a send names another
     "channels": {                  one or more of these
       "inApp": {"title", "message", "icon", "url", "data", "blocks"},
-      "email": {"subject", "text", "html"},
+      "email": {"subject", "text", "html"},              or `mjml` instead of `html`: MJML, which is compiled to HTML
       "sms": {"text"},
       "webPush": {"title", "body", "icon", "url"},
       "mobilePush": {"title", "body", "icon", "url"}
@@ -65,7 +65,7 @@ pub(super) async fn run(arguments: &Arguments) -> anyhow::Result<String> {
     let profile = app.settings.template_profile;
     let document = TemplateDocument::read(given, profile)
         .map_err(|problems| InvalidInput::document(&arguments.source.name(), &problems))?;
-    let warnings = templates::warnings(document.channels(), profile, document.sample());
+    let warnings = templates::warnings(&document, profile, document.sample());
     let identifier = document.identifier();
     let mut report = json!({"identifier": identifier, "warnings": as_json(&warnings)});
     let text = if arguments.dry_run {

@@ -8,12 +8,23 @@ use crate::{Control, Error, database::audit::AuditEntry};
 
 /// Difference between two priorities if all providers of a channel get new ones.
 const STEP: i32 = 10;
+/// Member of a row of the audit log.
+const HOST: &str = "host";
 
 /// If the provider exists, its row stays locked until [`ProviderEdit::put`] commits or the edit is dropped.
 #[derive(Debug)]
 pub struct ProviderEdit {
     transaction: Transaction<'static, Postgres>,
     app: AppId,
+}
+
+/// Names of the secrets that a provider has after a change.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SecretNames<'a> {
+    /// Secrets that the change sets.
+    pub given: &'a [&'a str],
+    /// Secrets that stay as they are.
+    pub kept: &'a [&'a str],
 }
 
 impl Control<'_> {
@@ -26,7 +37,7 @@ impl Control<'_> {
         actor: &Actor,
     ) -> Result<i64, Error> {
         let edit = ProviderEdit { transaction: self.0.begin().await?, app };
-        edit.put(provider, actor).await
+        edit.put(provider, SecretNames::default(), actor).await
     }
 
     /// Also returns the stored provider, and locks its row until the edit is completed or dropped.
@@ -161,7 +172,8 @@ impl ProviderEdit {
 
     /// Removes the provider, like [`Control::remove_provider`].
     pub async fn remove(mut self, identifier: &str, actor: &Actor) -> Result<bool, Error> {
-        let before = described(&mut self.transaction, self.app, identifier).await?;
+        let mut before = described(&mut self.transaction, self.app, identifier).await?;
+        leave_out_host(&mut before, &mut None);
         let removed = sqlx::query!("WITH removed AS (
                DELETE FROM provider WHERE app_id = $1 AND identifier = $2 RETURNING app_id, identifier, version
              )
@@ -181,12 +193,19 @@ impl ProviderEdit {
     }
 
     /// Returns the provider's version, like [`Control::put_provider`].
-    pub async fn put(mut self, provider: NewProvider<'_>, actor: &Actor) -> Result<i64, Error> {
+    pub async fn put(
+        mut self,
+        provider: NewProvider<'_>,
+        secrets: SecretNames<'_>,
+        actor: &Actor,
+    ) -> Result<i64, Error> {
         let identifier = provider.identifier;
-        let before = described(&mut self.transaction, self.app, identifier).await?;
+        let mut before = described(&mut self.transaction, self.app, identifier).await?;
         let version = upsert(&mut self.transaction, self.app, &provider).await?;
         let version = after_removed(&mut self.transaction, self.app, identifier, version).await?;
-        let after = described(&mut self.transaction, self.app, identifier).await?;
+        note_secrets(&mut self.transaction, self.app, identifier, secrets).await?;
+        let mut after = described(&mut self.transaction, self.app, identifier).await?;
+        leave_out_host(&mut before, &mut after);
         AuditEntry::new(self.app, actor, Action::ProviderSet, identifier)
             .changed(before, after)
             .write(&mut self.transaction)
@@ -196,7 +215,20 @@ impl ProviderEdit {
     }
 }
 
-/// Leaves out the settings, because they may contain addresses and names of people.
+/// Removes the host unless the change replaces it.
+fn leave_out_host(before: &mut Option<Value>, after: &mut Option<Value>) {
+    let host = |described: &Option<Value>| described.as_ref().map(|described| described[HOST].clone());
+    if before.is_some() && after.is_some() && host(before) != host(after) {
+        return;
+    }
+    for described in [before, after] {
+        if let Some(Value::Object(members)) = described {
+            members.remove(HOST);
+        }
+    }
+}
+
+/// Leaves out the settings except the host to which secrets go, because they may contain addresses and names of people.
 async fn described(
     connection: &mut PgConnection,
     app: AppId,
@@ -204,7 +236,9 @@ async fn described(
 ) -> Result<Option<Value>, Error> {
     let described = sqlx::query_scalar!(
         r#"SELECT jsonb_build_object('channel', channel, 'kind', kind, 'priority', priority, 'enabled', enabled,
-             'maxPerSecond', max_per_second, 'version', version) AS "described!"
+             'maxPerSecond', max_per_second, 'version', version, 'host', coalesce(settings ->> 'host',
+               substring(coalesce(settings ->> 'url', settings ->> 'baseUrl')
+                 FROM '^[a-z]+://(?:[^/@]*@)?(\[[^]]*\]|[^/:?#]+)'))) AS "described!"
            FROM provider WHERE app_id = $1 AND identifier = $2"#,
         app.0,
         identifier
@@ -244,6 +278,29 @@ async fn upsert(connection: &mut PgConnection, app: AppId, provider: &NewProvide
     .fetch_one(connection)
     .await?;
     Ok(version)
+}
+
+async fn note_secrets(
+    connection: &mut PgConnection,
+    app: AppId,
+    identifier: &str,
+    secrets: SecretNames<'_>,
+) -> Result<(), Error> {
+    let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+    sqlx::query!(
+        "UPDATE provider p SET secret_times = (
+           SELECT jsonb_object_agg(name, CASE WHEN name = ANY($4) THEN coalesce(p.secret_times -> name, 'null')
+             ELSE to_jsonb((extract(epoch FROM now()) * 1000)::bigint) END)
+           FROM unnest($3::text[] || $4::text[]) AS name)
+         WHERE app_id = $1 AND identifier = $2",
+        app.0,
+        identifier,
+        &owned(secrets.given),
+        &owned(secrets.kept)
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 /// Raises the version above that of a removed provider with this identifier. A separate statement, because the upsert may have waited for a

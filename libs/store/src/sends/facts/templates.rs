@@ -51,6 +51,7 @@ pub(super) async fn read(connection: &mut PgConnection, chunks: &mut [PlannedChu
                 name: row.name,
                 category: row.category,
                 channels: row.channels,
+                mjml: None,
             });
         }
     }
@@ -83,6 +84,7 @@ pub(super) async fn read_email_layouts(
             name: row.name,
             category: row.category,
             channels: row.channels,
+            mjml: None,
         };
         (AppId(row.app_id), version)
     });

@@ -9,7 +9,7 @@ use store::control::template::NewTemplate;
 use crate::fixture;
 
 fn welcome(channels: &Value) -> NewTemplate<'_> {
-    NewTemplate { identifier: "welcome", name: "Welcome", category: Some("onboarding"), channels }
+    NewTemplate { identifier: "welcome", name: "Welcome", category: Some("onboarding"), channels, mjml: None }
 }
 
 #[tokio::test]

@@ -220,6 +220,7 @@ async fn every_chunk_keeps_the_template_version_of_the_first() {
             name: "Welcome",
             category: Some("news"),
             channels: &channels,
+            mjml: None,
         };
         fixture.store.control().put_template(app, template, &Actor::System).await.unwrap()
     };

@@ -10,6 +10,7 @@ use operations::templates::{self, EXAMPLES, Example, TestRecipient, TestSendErro
 use operations::{Caller, Object, OperationError, Permission};
 use store::control::app::App;
 
+use super::fields::Remark;
 use super::form::{TemplateForm, WIDTHS};
 use super::preview::{self, ShownContent};
 use crate::answer::{self, Answer, Refusal, page, see_other};
@@ -24,8 +25,8 @@ use crate::text;
 #[derive(Default)]
 pub(crate) struct Shown {
     /// Reasons why the text cannot be published or rendered.
-    pub(crate) problems: Vec<String>,
-    pub(crate) warnings: Vec<String>,
+    pub(crate) problems: Vec<Remark>,
+    pub(crate) warnings: Vec<Remark>,
     pub(crate) contents: Vec<ShownContent>,
 }
 
@@ -137,16 +138,17 @@ pub(crate) async fn test_send(change: Change<'_>, identifier: &str) -> Answer {
 }
 
 async fn shown(console: &Console, caller: &Caller, app: &App, form: &TemplateForm) -> Result<Shown, Refusal> {
-    let (sample, mut problems) = form.sample(console, caller, app).await?;
+    let (sample, problems) = form.sample(console, caller, app).await?;
+    let mut problems: Vec<Remark> = problems.into_iter().map(Remark::from).collect();
     let document = match form.document(app) {
         Ok(document) => document,
         Err(found) => {
-            problems.extend(found.into_iter().map(|problem| problem.message));
+            problems.extend(found.into_iter().map(Remark::from));
             return Ok(Shown { problems, ..Shown::default() });
         }
     };
-    let warnings = templates::warnings(document.channels(), app.settings.template_profile, Some(&sample));
-    let warnings = warnings.into_iter().map(|warning| warning.message).collect();
+    let warnings = templates::warnings(&document, app.settings.template_profile, Some(&sample));
+    let warnings = warnings.into_iter().map(Remark::from).collect();
     let rendered = templates::preview_draft(&console.operations, caller, app, &document, sample).await?;
     Ok(Shown { problems, warnings, contents: preview::shown(&rendered) })
 }

@@ -31,6 +31,44 @@ const PUSH: &[Member] =
 /// Fields whose value is JSON.
 const JSON: [&str; 2] = ["data", "blocks"];
 
+const HTML: &str = "html";
+const MJML: &str = "mjml";
+/// Field with the language of the HTML part.
+const MARKUP: &str = "email.markup";
+
+/// A problem of a text, or a warning.
+pub(crate) struct Remark {
+    pub(crate) message: String,
+    /// Field with the text, and the line in it.
+    pub(crate) place: Option<(String, usize)>,
+}
+
+impl From<Problem> for Remark {
+    fn from(problem: Problem) -> Remark {
+        let mut names = problem.field.strip_prefix("channels.").unwrap_or_default().split('.');
+        let (channel, member) = (names.next().unwrap_or_default(), names.next().unwrap_or_default());
+        let member = if member == MJML { HTML } else { member };
+        let is_field = FIELDS.iter().any(|(known, members)| {
+            known.as_str() == channel && members.iter().any(|(known, ..)| *known == member)
+        });
+        let place = line_in(&problem.message).filter(|_| is_field);
+        let place = place.map(|line| (format!("{channel}.{member}"), line));
+        Remark { message: problem.message, place }
+    }
+}
+
+impl From<String> for Remark {
+    fn from(message: String) -> Remark {
+        Remark { message, place: None }
+    }
+}
+
+/// Returns the number of the line that a message names first.
+fn line_in(message: &str) -> Option<usize> {
+    let (_, rest) = message.split_once(" line ")?;
+    rest.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
 /// A text of a channel.
 #[derive(Clone, Debug)]
 pub(crate) struct TextField {
@@ -47,6 +85,8 @@ pub(crate) struct TextField {
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelFields {
     channel: Channel,
+    /// True if the HTML part of the email is written as MJML.
+    pub(crate) is_mjml: bool,
     pub(crate) fields: Vec<TextField>,
 }
 
@@ -70,29 +110,37 @@ impl ChannelFields {
         self.is_used().then_some(self)
     }
 
+    /// Returns true if the channel can have a part in HTML or MJML.
+    pub(crate) fn has_markup(&self) -> bool {
+        self.channel == Channel::Email
+    }
+
     /// Returns true if the channel has a part that is HTML.
     pub(crate) fn has_html(&self) -> bool {
-        self.fields.iter().any(|field| field.member == "html" && !field.value.is_empty())
+        self.fields.iter().any(|field| field.member == HTML && !field.value.is_empty())
     }
 }
 
-fn fields(value: impl Fn(Channel, &'static str) -> String) -> Vec<ChannelFields> {
+fn fields(is_mjml: bool, value: impl Fn(Channel, &'static str) -> String) -> Vec<ChannelFields> {
     let of_channel = |(channel, members): &(Channel, &'static [Member])| {
+        let is_mjml = is_mjml && *channel == Channel::Email;
         let field = |&(member, label, rows): &Member| TextField {
             member,
             name: format!("{channel}.{member}"),
-            label,
+            label: if is_mjml && member == HTML { "HTML part, as MJML" } else { label },
             rows,
             value: value(*channel, member),
         };
-        ChannelFields { channel: *channel, fields: members.iter().map(field).collect() }
+        ChannelFields { channel: *channel, is_mjml, fields: members.iter().map(field).collect() }
     };
     FIELDS.iter().map(of_channel).collect()
 }
 
-/// Returns the fields for the content of a version.
+/// Returns the fields for the content of a version, as it was written.
 pub(crate) fn of_version(channels: &Value) -> Vec<ChannelFields> {
-    fields(|channel, member| match &channels[channel.as_str()][member] {
+    let is_mjml = channels["email"][MJML].is_string();
+    let written = |member: &'static str| if is_mjml && member == HTML { MJML } else { member };
+    fields(is_mjml, |channel, member| match &channels[channel.as_str()][written(member)] {
         Value::String(text) => text.clone(),
         Value::Object(object) if object.is_empty() => String::new(),
         Value::Array(items) if items.is_empty() => String::new(),
@@ -103,7 +151,8 @@ pub(crate) fn of_version(channels: &Value) -> Vec<ChannelFields> {
 
 /// Returns the fields of a form.
 pub(crate) fn of_form(form: &Pairs) -> Vec<ChannelFields> {
-    fields(|channel, member| text_of(form, &format!("{channel}.{member}")))
+    let is_mjml = form.text(MARKUP) == Some(MJML);
+    fields(is_mjml, |channel, member| text_of(form, &format!("{channel}.{member}")))
 }
 
 /// Returns a text of a form. Browsers send each line break as CR LF.
@@ -130,7 +179,8 @@ pub(crate) fn channels(fields: &[ChannelFields]) -> Result<Value, Vec<Problem>> 
             } else {
                 Value::String(field.value.clone())
             };
-            content.insert(field.member.to_owned(), value);
+            let member = if group.is_mjml && field.member == HTML { MJML } else { field.member };
+            content.insert(member.to_owned(), value);
         }
         channels.insert(group.channel.as_str().to_owned(), Value::Object(content));
     }
@@ -143,6 +193,43 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn remarks_lead_to_their_lines() {
+        for (field, message, place) in [
+            (
+                "channels.email.mjml",
+                "channels.email.mjml has an error in line 12: x",
+                Some(("email.html", 12)),
+            ),
+            ("channels.email.html", "channels.email.html line 3: the link", Some(("email.html", 3))),
+            (
+                "channels.inApp.data.a",
+                "channels.inApp.data.a has an error in line 2",
+                Some(("inApp.data", 2)),
+            ),
+            ("channels.sms", "channels.sms.text is required", None),
+            ("identifier", "identifier has an error in line 2", None),
+        ] {
+            let remark = Remark::from(Problem::new(field, "x", message));
+            assert_eq!(
+                remark.place.as_ref().map(|(field, line)| (field.as_str(), *line)),
+                place,
+                "{message}"
+            );
+        }
+    }
+
+    #[test]
+    fn mjml_has_the_field_of_the_html_part() {
+        let content = json!({"email": {"subject": "Hi", "mjml": "<mjml></mjml>"}});
+        assert_eq!(channels(&of_version(&content)).unwrap(), content);
+        let form = "email.subject=Hi&email.html=%3Cp%3E&email.markup=";
+        for (markup, member) in [("html", "html"), ("mjml", "mjml")] {
+            let read = channels(&of_form(&Pairs::parse(&format!("{form}{markup}")))).unwrap();
+            assert_eq!(read, json!({"email": {"subject": "Hi", member: "<p>"}}));
+        }
+    }
 
     #[test]
     fn a_form_returns_the_content_of_a_version() {

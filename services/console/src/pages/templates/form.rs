@@ -59,7 +59,8 @@ impl TemplateForm {
 
     pub(crate) fn of_version(version: &TemplateVersion) -> TemplateForm {
         let sample = Value::Object(Sample::invented(&version.channels).variables().clone());
-        let form = TemplateForm::new(&version.identifier, &version.channels, &sample);
+        let written = operations::templates::written(&version.channels, version.mjml.as_deref());
+        let form = TemplateForm::new(&version.identifier, &written, &sample);
         let category = version.category.clone().unwrap_or_default();
         TemplateForm { base: version.version, name: version.name.clone(), category, ..form }
     }

@@ -93,7 +93,7 @@ async fn show(console: &Console, visit: Visit, mut form: TemplateForm) -> Answer
     let (mut shown, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
     match form.document(app) {
         Ok(document) => {
-            let found = templates::warnings(document.channels(), app.settings.template_profile, None);
+            let found = templates::warnings(&document, app.settings.template_profile, None);
             warnings = found.into_iter().map(|warning| warning.message).collect();
             shown =
                 lines(&templates::diff(newest.as_ref().map(Compared::from).as_ref(), &(&document).into()));
