@@ -196,7 +196,7 @@ async fn older_rows_replace_the_list_and_the_back_button_returns() {
     let (browser, window) = (&mut browser, &window);
     go(browser, window, &format!("{console}/apps/demo/sends")).await;
     browser.evaluate(window, "window.first = document.querySelector('tbody tr').id; true").await;
-    follow(browser, window, "Older").await;
+    browser.follow(window, "Older").await;
     let older =
         "location.search.includes('before=') && document.querySelector('tbody tr').id !== window.first";
     browser.until_true(window, "older sends in the same page", older).await;
