@@ -1,4 +1,4 @@
-use std::fmt;
+use std::fmt::{self, Display};
 
 use clap::Subcommand;
 use domain::{AppId, Role, Timestamp};
@@ -271,7 +271,7 @@ impl From<(Option<AppId>, Role)> for GrantRow {
     }
 }
 
-impl fmt::Display for GrantRow {
+impl Display for GrantRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.app_id {
             Some(app) => write!(f, "{} of app {app}", self.role),
@@ -322,8 +322,15 @@ async fn disable(named: &Named, disabled: bool) -> anyhow::Result<String> {
 }
 
 async fn unlink(named: &Named) -> anyhow::Result<String> {
-    let ControlPlane { operations, caller, .. } = named.options.open().await?;
-    let done = operators::unlink(&operations, &caller, &named.email).await;
+    let done = match named.options.open().await? {
+        Place::Database(database) => {
+            operators::unlink(&database.operations, &database.caller, &named.email).await
+        }
+        Place::Console(api) => {
+            let path: [&dyn Display; 3] = [&"operators", &named.email, &"identity"];
+            api.call(Method::DELETE, &path, &Query::default(), None).await
+        }
+    };
     done.or_missing(|| format!("there is no operator {}, or it is linked to no identity", named.email))?;
     let report = json!({"email": named.email, "linked": false});
     Ok(named.options.report(&report, format!("{} is linked to no identity any more.\n", named.email)))

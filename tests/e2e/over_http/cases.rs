@@ -237,6 +237,7 @@ pub(super) const CHANGES: &[Case] = &[
     case(0, &["operator", "grant", "op-{letter}@example.com", "--role", "viewer", "--all"]),
     case(1, &["operator", "grant", "none@example.com", "--role", "viewer", "--all"]),
     case(0, &["operator", "revoke", "op-{letter}@example.com", "--all"]),
+    case(1, &["operator", "unlink", "op-{letter}@example.com"]),
     case(1, &["operator", "revoke", "op-{letter}@example.com", "--all"]),
     case(0, &["operator", "revoke", "op-{letter}@example.com", "--app", "{twin}", "--json"]),
     case(0, &["operator", "disable", "op-{letter}@example.com"]),

@@ -78,7 +78,9 @@ impl From<VersionBody> for TemplateVersion {
             version: body.version,
             name: body.name,
             category: body.category,
+            // As it was written, with the MJML of the email.
             channels: body.channels,
+            mjml: None,
         }
     }
 }
