@@ -39,7 +39,7 @@ struct Script {
 
 impl Projection for Scripted {
     const NAME: &'static str = WEBHOOKS;
-    const LINGER: Duration = Duration::from_millis(5);
+    const PACE: Duration = Duration::from_millis(5);
     type Events = Vec<u128>;
 
     fn add(&mut self, events: &mut Vec<u128>, _: u64, part: Part) -> Result<(), String> {
