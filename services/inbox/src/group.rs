@@ -97,3 +97,92 @@ async fn write_together(store: &Store, batches: &[SmallBatch]) -> Result<Vec<boo
     rows.commit().await?;
     Ok(moved)
 }
+
+#[cfg(test)]
+mod tests {
+    use domain::content::InAppContent;
+    use domain::event::ItemsAdded;
+    use domain::id::partition;
+    use domain::inbox::fold::{ErasedUsers, InboxPartition};
+    use domain::{AppId, Envelope, Event, SendId, Timestamp, UserNumber};
+    use testkit::Installation;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const PARTITIONS: u32 = 4;
+    const APP: AppId = AppId(1);
+    const REFUSED: u128 = 7;
+
+    /// An installation whose checkpoints are at sequence 1.
+    async fn started() -> Installation {
+        let installation = Installation::start(|config| config.streams.partitions = PARTITIONS).await;
+        for number in 0..PARTITIONS {
+            let projected = installation.context.store.inbox().project(StreamName::Inbox(number), 0, 1).await;
+            projected.unwrap().unwrap().commit().await.unwrap();
+        }
+        installation
+    }
+
+    /// The event with sequence 2, which adds an item of this send for one user of the partition.
+    fn batch(number: u32, send: u128) -> SmallBatch {
+        let of_partition = |user: &UserNumber| partition(APP, *user, PARTITIONS) == number;
+        let user = (1..).map(UserNumber).find(of_partition).unwrap();
+        let added = ItemsAdded {
+            created_at: Timestamp::from_millis(0),
+            category_id: None,
+            first: 0,
+            contents: vec![InAppContent::default()],
+            recipients: vec![(user, 0)],
+        };
+        let envelope = Envelope {
+            id: Uuid::from_u128(send),
+            app: APP,
+            at: Timestamp::from_millis(0),
+            send_id: Some(SendId(Uuid::from_u128(send))),
+            caused_by: None,
+            trace: None,
+            event: Event::InboxItemsAdded(added),
+        };
+        let (mut fold, mut erased) = (Fold::default(), ErasedUsers::new());
+        let origin = InboxPartition { partition: number, partitions: PARTITIONS };
+        fold.push(origin, 2, &envelope, &mut erased).unwrap();
+        SmallBatch { stream: StreamName::Inbox(number), from: 1, to: 2, fold: Arc::new(fold) }
+    }
+
+    async fn written(installation: &Installation, batches: Vec<SmallBatch>) -> Vec<Option<bool>> {
+        let answers = write(&installation.context.store, batches).await.unwrap();
+        answers.into_iter().map(Result::ok).collect()
+    }
+
+    #[tokio::test]
+    async fn small_batches_of_several_partitions_share_a_commit() {
+        let installation = started().await;
+        let batches = vec![batch(3, 1), batch(0, 2), batch(2, 3)];
+        assert_eq!(written(&installation, batches).await, [Some(true); 3]);
+        assert_eq!(installation.count("SELECT count(*) FROM inbox_item").await, 3);
+        assert_eq!(installation.count("SELECT count(DISTINCT xmin::text) FROM inbox_item").await, 1);
+        assert_eq!(installation.count("SELECT count(*) FROM checkpoint WHERE seq = 2").await, 3);
+        assert_eq!(installation.count("SELECT sum(total)::bigint FROM inbox_counter").await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_partition_that_another_process_has_projected_is_left_out() {
+        let installation = started().await;
+        assert_eq!(written(&installation, vec![batch(1, 1)]).await, [Some(true)]);
+        let batches = vec![batch(2, 2), batch(1, 1), batch(0, 3)];
+        assert_eq!(written(&installation, batches).await, [Some(true), Some(false), Some(true)]);
+        assert_eq!(installation.count("SELECT count(*) FROM inbox_item").await, 3);
+    }
+
+    #[tokio::test]
+    async fn a_batch_that_is_refused_holds_up_no_other() {
+        let installation = started().await;
+        let refuse = "ALTER TABLE inbox_item ADD CHECK (send_id <> '00000000-0000-0000-0000-000000000007')";
+        sqlx::raw_sql(refuse).execute(&installation.pool).await.unwrap();
+        let batches = vec![batch(0, 1), batch(3, REFUSED), batch(2, 3)];
+        assert_eq!(written(&installation, batches).await, [Some(true), None, Some(true)]);
+        assert_eq!(installation.count("SELECT count(*) FROM inbox_item").await, 2);
+        assert_eq!(installation.count("SELECT count(*) FROM checkpoint WHERE seq = 1").await, 2);
+    }
+}
