@@ -15,19 +15,24 @@ use event_log::{EventLog, Record};
 use metrics::counter;
 use store::Store;
 use store::database::failure::MAX_FAILURES;
+use tokio::time::Instant;
 
 use self::marks::Marks;
 use crate::Tasks;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
+use crate::pace::Pace;
 
 const MOST: usize = 500;
 const PAUSE: Duration = Duration::from_millis(200);
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
+/// Longest time for which the checkpoint may stay behind events that wrote no rows.
+const STORED_EACH: Duration = Duration::from_secs(1);
 
 pub trait Projection: Send {
     /// Name in the table `checkpoint`.
     const NAME: &'static str;
-    const LINGER: Duration;
+    /// Time between two batches, from the beginning of the first. An event after a pause does not wait.
+    const PACE: Duration;
     /// If true, the first event is the first that the log still holds. Otherwise it is the first of the stream, and the log must not remove
     /// events before.
     const STARTS_LATE: bool = false;
@@ -43,6 +48,11 @@ pub trait Projection: Send {
 
     fn is_full(_events: &Self::Events) -> bool {
         false
+    }
+
+    /// Reads what [`write`](Self::write) needs. Returns false if the events write no rows; the checkpoint then moves later.
+    fn prepare(&self, _events: &mut Self::Events) -> impl Future<Output = Result<bool, store::Error>> + Send {
+        std::future::ready(Ok(true))
     }
 
     /// Moves the checkpoint, then writes the rows and the dead events, in one transaction. If the checkpoint is not at `batch.from`, writes
@@ -61,6 +71,7 @@ pub trait Projection: Send {
 
 pub struct EventBatch<'a, E> {
     pub stream: StreamName,
+    /// The stored checkpoint. Events after it that wrote no rows are not part of the batch.
     pub from: u64,
     pub to: u64,
     pub events: E,
@@ -96,6 +107,8 @@ pub struct Follower<P> {
     store: Store,
     stream: StreamName,
     position: u64,
+    /// The checkpoint in the database, and when it was stored. Not after `position`.
+    stored: (u64, Instant),
     marks: Marks,
     pub projection: P,
 }
@@ -104,7 +117,7 @@ impl<P: Projection> Follower<P> {
     /// [`load`](Self::load) must be called before events are projected.
     pub fn new(store: Store, stream: StreamName, projection: P) -> Follower<P> {
         let marks = Marks::new(store.clone(), P::NAME, stream);
-        Follower { store, stream, position: 0, marks, projection }
+        Follower { store, stream, position: 0, stored: (0, Instant::now()), marks, projection }
     }
 
     pub fn stream(&self) -> StreamName {
@@ -121,6 +134,9 @@ impl<P: Projection> Follower<P> {
         while let Some(ended) = token.run_until_cancelled(self.follow_from_checkpoint(&log)).await {
             ended?;
             token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
+        }
+        if let Err(error) = self.store_position().await {
+            tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot store the checkpoint; the next process reads some events again");
         }
         if let Err(error) = self.marks.end(self.position).await {
             tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot withdraw a mark; the next process projects the events one by one");
@@ -142,8 +158,9 @@ impl<P: Projection> Follower<P> {
             return self.retry_later(&error);
         }
         let mut reader = log.reader(self.stream, self.position + 1);
+        let mut pace = Pace::new(P::PACE);
         loop {
-            let records = match reader.next_batch(MOST, P::LINGER).await {
+            let records = match reader.next_batch(MOST, Duration::ZERO).await {
                 Ok(records) => records,
                 // The next call of `start_late` moves the checkpoint.
                 Err(error @ event_log::Error::Purged { .. }) if self.is_at_start().await => {
@@ -154,7 +171,9 @@ impl<P: Projection> Follower<P> {
                 }
                 Err(error) => return self.retry_later(&error),
             };
-            match self.project_marked(&records).await {
+            pace.begin();
+            match self.project_and_store(&records).await {
+                Ok(ProjectionResult::Committed) if records.len() < MOST => pace.ready().await,
                 Ok(ProjectionResult::Committed) => {}
                 Ok(ProjectionResult::Overtaken) => return Ok(()),
                 Err(ProjectionError::Store(error)) => return self.retry_later(&error),
@@ -164,6 +183,28 @@ impl<P: Projection> Follower<P> {
                 }
             }
         }
+    }
+
+    async fn project_and_store(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
+        let projected = self.project_marked(records).await?;
+        if projected == ProjectionResult::Committed && self.stored.1.elapsed() >= STORED_EACH {
+            return self.store_position().await;
+        }
+        Ok(projected)
+    }
+
+    /// Moves the checkpoint past events that wrote no rows.
+    async fn store_position(&mut self) -> Result<ProjectionResult, ProjectionError> {
+        let (from, to) = (self.stored.0, self.position);
+        if from >= to {
+            return Ok(ProjectionResult::Committed);
+        }
+        let batch = EventBatch { stream: self.stream, from, to, events: P::Events::default(), dead: vec![] };
+        if !self.projection.write(&batch, Repeats::Unexpected).await? {
+            return Ok(ProjectionResult::Overtaken);
+        }
+        self.stored = (to, Instant::now());
+        Ok(ProjectionResult::Committed)
     }
 
     /// Stores the first checkpoint, before the first event that the log holds. From then on, the janitor keeps the events after it. It may
@@ -190,6 +231,7 @@ impl<P: Projection> Follower<P> {
 
     pub async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.database().checkpoint(P::NAME, self.stream).await?;
+        self.stored = (self.position, Instant::now());
         self.projection.load().await
     }
 
@@ -212,7 +254,13 @@ impl<P: Projection> Follower<P> {
     pub async fn project(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
-            let (batch, taken) = self.decode_batch(rest)?;
+            let (mut batch, taken) = self.decode_batch(rest)?;
+            if batch.dead.is_empty() && !self.projection.prepare(&mut batch.events).await? {
+                self.position = batch.to;
+                self.projection.announce(&batch.events, batch.to).await;
+                rest = &rest[taken..];
+                continue;
+            }
             let mut projected = self.write(&batch, Repeats::Unexpected).await;
             if is_refused(&projected) {
                 projected = self.write(&batch, Repeats::Skipped).await;
@@ -232,9 +280,9 @@ impl<P: Projection> Follower<P> {
         &mut self,
         records: &'a [Record],
     ) -> Result<(EventBatch<'a, P::Events>, usize), ProjectionError> {
-        let from = self.position;
+        let (from, to) = (self.stored.0, self.position);
         let mut batch =
-            EventBatch { stream: self.stream, from, to: from, events: P::Events::default(), dead: vec![] };
+            EventBatch { stream: self.stream, from, to, events: P::Events::default(), dead: vec![] };
         let mut taken = 0;
         for record in records {
             if P::is_full(&batch.events) {
@@ -269,8 +317,9 @@ impl<P: Projection> Follower<P> {
             for (index, event) in alone.iter().enumerate() {
                 let (mut batch, _) = self.decode_batch(std::slice::from_ref(event))?;
                 if index + 1 < alone.len() {
-                    batch.to = batch.from;
+                    batch.to = self.position;
                 }
+                self.projection.prepare(&mut batch.events).await?;
                 if self.project_alone(record, of_record(batch, record)).await? == ProjectionResult::Overtaken
                 {
                     return Ok(ProjectionResult::Overtaken);
@@ -285,6 +334,8 @@ impl<P: Projection> Follower<P> {
         record: &'a Record,
         mut batch: EventBatch<'a, P::Events>,
     ) -> Result<ProjectionResult, ProjectionError> {
+        // The checkpoint in the database may have moved with the previous event of the message.
+        batch.from = self.stored.0;
         let mut projected = self.write(&batch, Repeats::Skipped).await;
         while let Err(ProjectionError::Store(error)) = &projected
             && error.is_refused_data()
@@ -313,7 +364,7 @@ impl<P: Projection> Follower<P> {
                 "an event cannot be applied; dead-lettered it"
             );
         }
-        self.position = batch.to;
+        (self.position, self.stored) = (batch.to, (batch.to, Instant::now()));
         self.projection.announce(&batch.events, batch.to).await;
         Ok(ProjectionResult::Committed)
     }

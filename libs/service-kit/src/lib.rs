@@ -16,6 +16,7 @@ pub mod likeness;
 pub mod line_rate;
 pub mod log_filter;
 pub mod metrics;
+pub mod pace;
 mod panics;
 pub mod presence;
 pub mod provider_test;

@@ -8,6 +8,7 @@ use domain::event::DeliveryJob;
 use domain::{Channel, Envelope, Event, Lane, StreamName, Timestamp};
 use event_log::{Consumer, ConsumerSettings, DeliveredMessage};
 use service_kit::append::MAX_JOBS;
+use service_kit::pace::Pace;
 use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock};
 use store::deliveries::timer::{NewTimer, Wait};
@@ -18,6 +19,8 @@ use crate::attempt::Worker;
 use crate::jobs_in_hand::{JobInHand, JobsInHand};
 
 const WAIT: Duration = Duration::from_secs(1);
+/// Time between two fetches, from the end of the first, unless it returned all that may start.
+const PACE: Duration = Duration::from_millis(8);
 /// Limit over all workers of the channel, enough for 16 workers by default.
 const MAX_ACK_PENDING: i64 = 8_192;
 /// Size in bytes. A task is moved several times, so its large parts are boxed.
@@ -46,13 +49,17 @@ pub(crate) async fn run<S: ChannelSender>(
     let mut running: JoinSet<()> = JoinSet::new();
     // Number of jobs in the largest recent bundle. Fewer messages are fetched if they contain several jobs.
     let mut bundled = MAX_JOBS;
+    let mut pace = Pace::new(PACE);
     while let Some(free_slots) = token.run_until_cancelled(in_hand.free_slots()).await {
         while let Some(ended) = running.try_join_next() {
             reap(&ended);
         }
         // A fetch must not be cancelled: jobs that it had already received would be redelivered only after `ack_wait`.
-        match consumer.fetch(free_slots.div_ceil(bundled), WAIT).await {
+        let most = free_slots.div_ceil(bundled);
+        match consumer.fetch(most, WAIT).await {
             Ok(messages) => {
+                pace.begin();
+                let is_small = messages.len() < most;
                 for delivered in messages {
                     if work_stream.is_suspect(&delivered) {
                         // A suspect may have to wait for others.
@@ -70,6 +77,9 @@ pub(crate) async fn run<S: ChannelSender>(
                         debug_assert!(size_of_val(&task) <= MAX_TASK, "{} bytes", size_of_val(&task));
                         running.spawn(task);
                     }
+                }
+                if is_small {
+                    pace.ready().await;
                 }
             }
             Err(error) => {

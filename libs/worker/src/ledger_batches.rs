@@ -11,6 +11,11 @@ use store::{Error, Store};
 const BATCH: usize = 256;
 /// A message may be up to half a megabyte in size.
 const MESSAGES: usize = 32;
+/// The jobs of one fetch ask at nearly the same time.
+const CLAIMS: Duration = Duration::from_millis(1);
+/// A settlement delays no message. But what was sent and is not settled may be sent again after a crash, so this time is short.
+const SETTLEMENTS: Duration = Duration::from_millis(6);
+const AT_ONCE: Duration = Duration::ZERO;
 
 pub(crate) struct LedgerBatches {
     /// Used directly for statements that are too rare for batches.
@@ -28,32 +33,32 @@ impl LedgerBatches {
     pub(crate) fn new(context: &Context) -> LedgerBatches {
         let lease = context.config.delivery.lease;
         let store = context.store.clone();
-        let claims = batches(context, BATCH, move |requests: Vec<ClaimRequest>| {
+        let claims = batches(context, (BATCH, CLAIMS), move |requests: Vec<ClaimRequest>| {
             let store = store.clone();
             async move { each(&store, lease, &requests).await }
         });
         let store = context.store.clone();
-        let marks = batches(context, BATCH, move |marks: Vec<HeldClaim>| {
+        let marks = batches(context, (BATCH, AT_ONCE), move |marks: Vec<HeldClaim>| {
             let store = store.clone();
             async move { store.deliveries().mark_calling(&marks).await }
         });
         let store = context.store.clone();
-        let renewals = batches(context, BATCH, move |claims: Vec<HeldClaim>| {
+        let renewals = batches(context, (BATCH, AT_ONCE), move |claims: Vec<HeldClaim>| {
             let store = store.clone();
             async move { store.deliveries().renew(&claims, lease).await }
         });
         let store = context.store.clone();
-        let settlements = batches(context, BATCH, move |settlements: Vec<Settlement>| {
+        let settlements = batches(context, (BATCH, SETTLEMENTS), move |settlements: Vec<Settlement>| {
             let store = store.clone();
             async move { each(&store, lease, &settlements).await }
         });
         let store = context.store.clone();
-        let timers = batches(context, MESSAGES, move |timers: Vec<NewTimer>| {
+        let timers = batches(context, (MESSAGES, AT_ONCE), move |timers: Vec<NewTimer>| {
             let store = store.clone();
             async move { store.deliveries().set_timers(&timers).await.map(|()| vec![(); timers.len()]) }
         });
         let (log, store) = (context.log.clone(), context.store.clone());
-        let outcomes = batches(context, BATCH, move |outcomes: Vec<Vec<NewEvent>>| {
+        let outcomes = batches(context, (BATCH, AT_ONCE), move |outcomes: Vec<Vec<NewEvent>>| {
             let (log, store) = (log.clone(), store.clone());
             async move {
                 let jobs = outcomes.len();
@@ -66,14 +71,14 @@ impl LedgerBatches {
     }
 }
 
-fn batches<Q, A, F, Fut>(context: &Context, most: usize, run: F) -> Batcher<Q, A>
+fn batches<Q, A, F, Fut>(context: &Context, (most, wait): (usize, Duration), run: F) -> Batcher<Q, A>
 where
     Q: Send + 'static,
     A: Send + 'static,
     F: Fn(Vec<Q>) -> Fut + Send + 'static,
     Fut: Future<Output = Result<Vec<A>, Error>> + Send + 'static,
 {
-    let (batcher, running) = Batcher::new(most, run);
+    let (batcher, running) = Batcher::gathering(most, wait, run);
     context.spawn("ledger batches", async move {
         running.await;
         Ok(())

@@ -11,6 +11,7 @@ use domain::send::CHUNK_RECIPIENTS;
 use domain::structure::json_memory;
 use domain::{AppId, Envelope, Event, Lane, SendId, StreamName};
 use event_log::{ConsumerSettings, DeliveredMessage};
+use service_kit::pace::Pace;
 use service_kit::work_stream::{Owner, WorkStream};
 use service_kit::{Context, clock, trace};
 use store::database::slots::Slots;
@@ -34,6 +35,8 @@ const BULK_BATCH_RECIPIENTS: usize = 1_000;
 /// Size in memory, in bytes. A chunk counts with its whole send, which planning loads even for the short message of a later chunk.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 const WAIT: Duration = Duration::from_secs(1);
+/// Time between two batches, from the beginning of the first.
+const PACE: Duration = Duration::from_millis(8);
 /// Maximum number of chunks of a lane that wait for locks outside of a batch. Each has its own database connection.
 const ALONE: usize = 4;
 const ALONE_OF_APP: usize = 2;
@@ -82,11 +85,20 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure, lane: Lane
         largest_batch,
         largest_bundle: 1,
     };
+    let mut pace = Pace::new(PACE);
     while token.run_until_cancelled(intake.throttle.wait_until_open(intake.largest_batch)).await.is_some() {
         // A fetch must not be cancelled: messages that it had already received could not be returned to the log.
-        match consumer.fetch(intake.fetch_size(), WAIT).await {
+        let most = intake.fetch_size();
+        match consumer.fetch(most, WAIT).await {
             Ok(messages) if token.is_cancelled() => intake.return_all(&messages).await,
-            Ok(messages) => intake.handle(messages).await,
+            Ok(messages) => {
+                pace.begin();
+                let is_small = messages.len() < most;
+                intake.handle(messages).await;
+                if is_small {
+                    pace.ready().await;
+                }
+            }
             Err(error) => tracing::warn!(%lane, %error, "cannot fetch sends; trying again"),
         }
     }

@@ -1,6 +1,7 @@
 //! The inbox projection: one task per partition follows the stream `INBOX_{p}`, and writes items and counters in the transaction that moves
-//! the checkpoint.
+//! the checkpoint. Small batches of several partitions share a transaction.
 
+mod group;
 mod partition;
 mod progress;
 mod publisher;
@@ -22,8 +23,9 @@ use service_kit::Context;
 
 /// Runs the inbox projection until the process stops. If a stream is not the one that was projected before, its task stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
+    let group = group::start(&context);
     for number in 0..context.partitions {
-        let follower = partition::PartitionProjection::live(&context, number);
+        let follower = partition::PartitionProjection::live(&context, &group, number);
         context.spawn("inbox partition", follower.follow(context.log.clone(), context.tasks.clone()));
     }
     context.spawn("inbox retention", retention::run(context.clone()));

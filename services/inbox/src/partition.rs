@@ -1,3 +1,4 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use domain::StreamName;
@@ -13,6 +14,8 @@ use service_kit::{Context, clock};
 use store::Store;
 use store::inbox::projection::{self, INBOX};
 
+use crate::group::{Group, SmallBatch};
+
 const ROWS: usize = 1_000;
 const BYTES: usize = 16 * 1024 * 1024;
 
@@ -26,20 +29,22 @@ pub(crate) struct PartitionProjection {
 }
 
 enum Audience {
-    Live(EventLog),
+    Live(EventLog, Group),
     Replay,
 }
 
 #[derive(Default)]
 pub(crate) struct FoldedBatch {
-    fold: Fold,
+    /// Not shared before it is written.
+    fold: Arc<Fold>,
     bytes: usize,
 }
 
 impl PartitionProjection {
-    pub(crate) fn live(context: &Context, number: u32) -> Follower<PartitionProjection> {
+    pub(crate) fn live(context: &Context, group: &Group, number: u32) -> Follower<PartitionProjection> {
         let origin = InboxPartition { partition: number, partitions: context.partitions };
-        PartitionProjection::follower(context.store.clone(), origin, Audience::Live(context.log.clone()))
+        let audience = Audience::Live(context.log.clone(), group.clone());
+        PartitionProjection::follower(context.store.clone(), origin, audience)
     }
 
     pub(crate) fn replayed(store: Store, number: u32, partitions: u32) -> Follower<PartitionProjection> {
@@ -56,7 +61,7 @@ impl PartitionProjection {
 
 impl Projection for PartitionProjection {
     const NAME: &'static str = INBOX;
-    const LINGER: Duration = Duration::from_millis(2);
+    const PACE: Duration = Duration::from_millis(8);
     type Events = FoldedBatch;
 
     async fn load(&mut self) -> Result<(), store::Error> {
@@ -67,7 +72,8 @@ impl Projection for PartitionProjection {
 
     fn add(&mut self, folded: &mut FoldedBatch, seq: u64, part: Part) -> Result<(), String> {
         folded.bytes += json_memory(&part.message);
-        let pushed = folded.fold.push(self.origin, seq, &part.envelope, &mut self.erased);
+        let fold = Arc::get_mut(&mut folded.fold).ok_or("the batch is being written")?;
+        let pushed = fold.push(self.origin, seq, &part.envelope, &mut self.erased);
         pushed.map_err(|error| error.to_string())
     }
 
@@ -80,21 +86,20 @@ impl Projection for PartitionProjection {
         batch: &EventBatch<'_, FoldedBatch>,
         repeats: Repeats,
     ) -> Result<bool, store::Error> {
+        let fold = &batch.events.fold;
+        if let Audience::Live(_, group) = &self.audience
+            && let Some(small) = SmallBatch::of(batch, fold, repeats)
+        {
+            return group.call(small).await.flatten();
+        }
         let Some(mut rows) = self.store.inbox().project(batch.stream, batch.from, batch.to).await? else {
             return Ok(false);
         };
-        let fold = &batch.events.fold;
         match repeats {
             Repeats::Unexpected => rows.add_new(fold.adds()).await?,
             Repeats::Skipped => rows.add(fold.adds()).await?,
         }
-        for step in fold.steps() {
-            match step {
-                Step::Items(changes) => change_items(&mut rows, changes).await?,
-                Step::All(inbox) => rows.change_all(*inbox).await?,
-                Step::Erasure(app, user) => rows.erase(*app, *user).await?,
-            }
-        }
+        write_steps(&mut rows, fold).await?;
         for (record, cause) in &batch.dead {
             rows.dead_letter(batch.stream, record.seq, &record.payload, cause).await?;
         }
@@ -104,7 +109,7 @@ impl Projection for PartitionProjection {
 
     async fn announce(&mut self, FoldedBatch { fold, .. }: &FoldedBatch, position: u64) {
         let log = match &mut self.audience {
-            Audience::Live(log) => log,
+            Audience::Live(log, _) => log,
             Audience::Replay => return,
         };
         let stream = StreamName::Inbox(self.origin.partition);
@@ -117,6 +122,20 @@ impl Projection for PartitionProjection {
             histogram!(ACCEPT_TO_INBOX_SECONDS).record(now.since(created_at).as_secs_f64());
         }
     }
+}
+
+pub(crate) async fn write_steps(
+    rows: &mut projection::InboxTransaction,
+    fold: &Fold,
+) -> Result<(), store::Error> {
+    for step in fold.steps() {
+        match step {
+            Step::Items(changes) => change_items(rows, changes).await?,
+            Step::All(inbox) => rows.change_all(*inbox).await?,
+            Step::Erasure(app, user) => rows.erase(*app, *user).await?,
+        }
+    }
+    Ok(())
 }
 
 async fn change_items(

@@ -25,31 +25,46 @@ pub(crate) struct Messages {
     store: Store,
 }
 
+/// Events that endpoints can be told of, and the endpoints of their apps.
+#[derive(Default)]
+pub(crate) struct Reported {
+    envelopes: Vec<Envelope>,
+    listeners: Vec<Listener>,
+}
+
 impl Projection for Messages {
     const NAME: &'static str = WEBHOOKS;
-    const LINGER: Duration = Duration::from_millis(5);
+    /// Endpoints are called over the network, so this delay is of no importance.
+    const PACE: Duration = Duration::from_millis(50);
     const STARTS_LATE: bool = true;
-    type Events = Vec<Envelope>;
+    type Events = Reported;
 
-    fn add(&mut self, events: &mut Vec<Envelope>, _: u64, part: Part) -> Result<(), String> {
+    fn add(&mut self, events: &mut Reported, _: u64, part: Part) -> Result<(), String> {
         if is_reported(&part.envelope.event) {
-            events.push(part.envelope);
+            events.envelopes.push(part.envelope);
         }
         Ok(())
     }
 
-    async fn write(&self, batch: &EventBatch<'_, Vec<Envelope>>, _: Repeats) -> Result<bool, store::Error> {
-        let apps: HashSet<AppId> = batch.events.iter().map(|envelope| envelope.app).collect();
-        let listeners =
-            if apps.is_empty() { Vec::new() } else { self.store.webhooks().listeners(&apps).await? };
-        if needs_projection(&batch.events, &listeners) {
+    async fn prepare(&self, events: &mut Reported) -> Result<bool, store::Error> {
+        let apps: HashSet<AppId> = events.envelopes.iter().map(|envelope| envelope.app).collect();
+        if !apps.is_empty() {
+            events.listeners = self.store.webhooks().listeners(&apps).await?;
+        }
+        let wanted = |envelope| events.listeners.iter().any(|listener| wants(listener, envelope));
+        Ok(events.envelopes.iter().any(wanted))
+    }
+
+    async fn write(&self, batch: &EventBatch<'_, Reported>, _: Repeats) -> Result<bool, store::Error> {
+        let Reported { envelopes, listeners } = &batch.events;
+        if needs_projection(envelopes, listeners) {
             self.wait_for_projection(batch.stream, batch.to).await?;
         }
         let Some(mut rows) = self.store.webhooks().webhook_batch(batch.stream, batch.from, batch.to).await?
         else {
             return Ok(false);
         };
-        self.add_all(&mut rows, &batch.events, &listeners).await?;
+        self.add_all(&mut rows, envelopes, listeners).await?;
         for (record, cause) in &batch.dead {
             rows.dead_letter(batch.stream, record.seq, &record.payload, cause).await?;
         }

@@ -196,7 +196,8 @@ impl<P: Projection> Follower<P> {
             let to = if index + 1 < alone.len() { self.position } else { record.seq };
             let is_safe = alone.len() > 1 && self.marks.begin_event(record.seq, index).await?;
             let projected = if is_safe {
-                let (batch, _) = self.decode_batch(std::slice::from_ref(event))?;
+                let (mut batch, _) = self.decode_batch(std::slice::from_ref(event))?;
+                self.projection.prepare(&mut batch.events).await?;
                 self.project_alone(record, EventBatch { to, ..of_record(batch, record) }).await?
             } else {
                 self.skip(record, to).await?
@@ -214,7 +215,7 @@ impl<P: Projection> Follower<P> {
     /// Dead-letters a message without reading it, and moves the checkpoint to `to`.
     async fn skip(&mut self, record: &Record, to: u64) -> Result<ProjectionResult, ProjectionError> {
         let cause = format!("{MAX_ENDS} processes ended while they projected this message");
-        let (from, events) = (self.position, P::Events::default());
+        let (from, events) = (self.stored.0, P::Events::default());
         let batch = EventBatch { stream: self.stream, from, to, events, dead: vec![(record, cause)] };
         self.write(&batch, Repeats::Skipped).await
     }

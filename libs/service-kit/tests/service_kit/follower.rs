@@ -19,6 +19,8 @@ use uuid::Uuid;
 const STREAM: StreamName = StreamName::Outcome;
 const SOON: Duration = Duration::from_secs(30);
 const POISON: u128 = 7;
+/// Events with this number or a higher one write no rows.
+const WITHOUT_ROWS: u128 = 1_000;
 /// Maximum number of processes that a test lets end.
 const MOST_ENDS: usize = 30;
 
@@ -31,6 +33,8 @@ struct Scripted {
 #[derive(Default)]
 struct Script {
     projected: Mutex<Vec<u128>>,
+    /// Number of transactions.
+    writes: Mutex<u64>,
     /// True while every projection hangs, not only that of the poison.
     hangs: Mutex<bool>,
     /// Notified when a projection hangs.
@@ -39,7 +43,7 @@ struct Script {
 
 impl Projection for Scripted {
     const NAME: &'static str = WEBHOOKS;
-    const LINGER: Duration = Duration::from_millis(5);
+    const PACE: Duration = Duration::from_millis(5);
     type Events = Vec<u128>;
 
     fn add(&mut self, events: &mut Vec<u128>, _: u64, part: Part) -> Result<(), String> {
@@ -47,7 +51,12 @@ impl Projection for Scripted {
         Ok(())
     }
 
+    async fn prepare(&self, events: &mut Vec<u128>) -> Result<bool, store::Error> {
+        Ok(events.iter().any(|number| *number < WITHOUT_ROWS))
+    }
+
     async fn write(&self, batch: &EventBatch<'_, Vec<u128>>, _: Repeats) -> Result<bool, store::Error> {
+        *self.script.writes.lock().unwrap() += 1;
         let hangs = *self.script.hangs.lock().unwrap();
         if hangs || batch.events.contains(&POISON) {
             self.script.hanging.notify_one();
@@ -263,4 +272,37 @@ async fn processes_that_live_do_not_count_as_ended() {
         tasks.stop();
         following.await.unwrap().unwrap();
     }
+}
+
+#[tokio::test]
+async fn events_that_write_no_rows_move_the_checkpoint_once_a_second() {
+    let world = World::start().await;
+    let began = std::time::Instant::now();
+    let (tasks, following) = world.follow();
+    for number in 0..100 {
+        world.publish(&[WITHOUT_ROWS + number]).await;
+    }
+    world.publish(&[1]).await;
+    world.projected(101).await;
+    world.publish(&[WITHOUT_ROWS]).await;
+    world.projected(102).await;
+    tasks.stop();
+    following.await.unwrap().unwrap();
+    // One more for the event with rows, and one for the stop.
+    let most = began.elapsed().as_secs() + 2;
+    let writes = *world.script.writes.lock().unwrap();
+    assert!(writes <= most, "{writes} transactions");
+    assert!(world.script.projected.lock().unwrap().contains(&1));
+}
+
+#[tokio::test]
+async fn the_position_is_stored_although_no_further_event_arrives() {
+    let world = World::start().await;
+    world.publish(&[WITHOUT_ROWS]).await;
+    let (tasks, following) = world.follow();
+    world.projected(1).await;
+    tasks.stop();
+    following.await.unwrap().unwrap();
+    assert_eq!(world.processes(1).await, 0);
+    assert!(world.script.projected.lock().unwrap().is_empty());
 }

@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use crate::Error;
 
@@ -14,8 +15,11 @@ struct Call<Q, A> {
     answer: oneshot::Sender<Result<A, Error>>,
 }
 
+/// Number of queries from which a batch does not wait for more.
+const MANY: usize = 16;
+
 /// Collects the queries of concurrent callers and runs them in batches. While a batch runs, new queries wait for the next
-/// batch, so batches grow with the load. If no batch is running, a query runs at once.
+/// batch, so batches grow with the load. If no batch is running, a query runs at once, or after the time for which it waits for others.
 #[derive(Debug)]
 pub struct Batcher<Q, A> {
     calls: mpsc::Sender<Call<Q, A>>,
@@ -37,10 +41,20 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
         F: Fn(Vec<Q>) -> Fut + Send + 'static,
         Fut: Future<Output = Result<Vec<A>, Error>> + Send,
     {
+        Batcher::gathering(most, Duration::ZERO, run)
+    }
+
+    /// Like [`new`](Self::new), but a batch of few queries waits for others, for at most `wait`.
+    pub fn gathering<F, Fut>(most: usize, wait: Duration, run: F) -> (Self, impl Future<Output = ()> + Send)
+    where
+        F: Fn(Vec<Q>) -> Fut + Send + 'static,
+        Fut: Future<Output = Result<Vec<A>, Error>> + Send,
+    {
         let (calls, mut waiting) = mpsc::channel::<Call<Q, A>>(most * 4);
         let task = async move {
             let mut batch = Vec::with_capacity(most);
             while waiting.recv_many(&mut batch, most).await > 0 {
+                gather(&mut waiting, &mut batch, most, wait).await;
                 let (queries, answers): (Vec<_>, Vec<_>) = batch
                     .drain(..)
                     .filter(|call| !call.answer.is_closed())
@@ -69,6 +83,16 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
         match tokio::time::timeout(self.limit, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::Unanswered("the batch timed out")),
+        }
+    }
+}
+
+async fn gather<T>(waiting: &mut mpsc::Receiver<T>, batch: &mut Vec<T>, most: usize, wait: Duration) {
+    let until = Instant::now() + wait;
+    while !wait.is_zero() && batch.len() < MANY.min(most) {
+        match timeout_at(until, waiting.recv_many(batch, most - batch.len())).await {
+            Ok(received) if received > 0 => {}
+            _ => return,
         }
     }
 }

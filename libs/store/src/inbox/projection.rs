@@ -49,6 +49,20 @@ impl Inbox<'_> {
         let moved = checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?;
         Ok(moved.then_some(InboxTransaction { transaction, counts: BTreeMap::new() }))
     }
+
+    /// Moves the checkpoints of several streams in one transaction, in the given order. For each stream, returns false if its checkpoint is
+    /// not at `from`: the caller must not write its rows.
+    pub async fn project_all(
+        self,
+        spans: &[(StreamName, u64, u64)],
+    ) -> Result<(InboxTransaction, Vec<bool>), Error> {
+        let mut transaction = self.0.begin().await?;
+        let mut moved = Vec::with_capacity(spans.len());
+        for &(stream, from, to) in spans {
+            moved.push(checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?);
+        }
+        Ok((InboxTransaction { transaction, counts: BTreeMap::new() }, moved))
+    }
 }
 
 /// The first argument is the end of the statement, which defines what happens to items that already exist.

@@ -1,6 +1,7 @@
 //! Batches of the queries of concurrent callers.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use store::Error;
 use store::database::batch::Batcher;
@@ -124,4 +125,34 @@ async fn callers_get_an_error_after_the_task_has_ended() {
     assert!(batcher.call(1).await.is_err(), "the batch returned no answer for the query");
     drop(batcher);
     tokio::time::timeout(LIMIT, running).await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_few_queries_waits_for_others() {
+    let (batches, wait) = (Arc::new(Mutex::new(Vec::new())), Duration::from_secs(1));
+    let seen = Arc::clone(&batches);
+    let (batcher, running) = Batcher::gathering(40, wait, move |queries: Vec<u32>| {
+        seen.lock().unwrap().push(queries.clone());
+        async move { Ok(queries) }
+    });
+    tokio::spawn(running);
+    let call = |query| {
+        tokio::spawn({
+            let batcher = batcher.clone();
+            async move { batcher.call(query).await }
+        })
+    };
+    let first = call(1);
+    tokio::time::sleep(wait / 2).await;
+    assert!(batches.lock().unwrap().is_empty());
+    let second = call(2);
+    assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (1, 2));
+    assert_eq!(*batches.lock().unwrap(), [[1, 2]]);
+
+    let began = tokio::time::Instant::now();
+    let many: Vec<_> = (0..40).map(call).collect();
+    for (query, call) in (0..).zip(many) {
+        assert_eq!(call.await.unwrap().unwrap(), query);
+    }
+    assert!(began.elapsed() < wait, "a batch of many queries does not wait");
 }
