@@ -216,6 +216,7 @@ async fn administrator(scripts: bool) {
     until_heading(browser, window, &format!("Link for {INVITED}")).await;
     let link = browser.texts(window, ".secret code").await.remove(0);
     let invited = &accept(browser, &link, scripts).await;
+    browser.click(invited, "Settings").await;
     browser.click(invited, "Providers").await;
     until_heading(browser, invited, "Providers").await;
     assert!(!browser.texts(invited, "main a").await.iter().any(|text| text.starts_with("Add a provider")));

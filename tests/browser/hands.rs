@@ -49,10 +49,11 @@ impl Browser {
         }
     }
 
-    /// Clicks the first link or button whose text begins with these words.
+    /// Clicks the first link or button whose text begins with these words, apart from signs that only repeat a status.
     pub(crate) async fn click(&mut self, window: &Window, text: &str) {
+        let words = "(it) => { const copy = it.cloneNode(true); copy.querySelectorAll('[aria-hidden]').forEach((sign) => sign.remove()); return copy.textContent.trim(); }";
         let found = format!(
-            "[...document.querySelectorAll('a, button, summary')].filter((it) => it.textContent.trim().startsWith({}))",
+            "[...document.querySelectorAll('a, button, summary')].filter((it) => ({words})(it).startsWith({}))",
             json!(text)
         );
         self.click_middle(window, text, &found).await;

@@ -80,7 +80,7 @@ async fn add_provider(browser: &mut Browser, window: &Window, setup: Setup, port
 async fn publish_template(browser: &mut Browser, window: &Window, setup: Setup) {
     browser.click(window, "Templates").await;
     until_heading(browser, window, "Templates").await;
-    browser.click(window, "New…").await;
+    browser.click(window, "New template…").await;
     until_heading(browser, window, "New template").await;
     browser.write(window, "identifier", "order-shipped").await;
     browser.click(window, "Write the text").await;

@@ -70,7 +70,7 @@ const OF_BEFORE: &str =
     DROP INDEX parked_age, suppression_pruned;
     ALTER TABLE category DROP COLUMN position;
     ALTER TABLE template_version DROP COLUMN mjml;
-    ALTER TABLE provider DROP COLUMN secret_times;
+    ALTER TABLE provider DROP COLUMN set_times;
     ALTER INDEX checkpoint_pkey RESET (deduplicate_items);
     ALTER INDEX inbox_counter_pkey RESET (deduplicate_items);
     ALTER TABLE inbox_counter SET (fillfactor = 70);

@@ -177,9 +177,23 @@ pub async fn delete(
     app: AppId,
     identifier: &str,
 ) -> Result<(), OperationError> {
-    let actor = author(caller, Action::TopicDelete, app)?;
+    caller.may(Permission::ChangeTopics, app)?;
     let identifier = named(operations, app, identifier).await?;
-    let is_deleted = database(operations.store.directory().delete_topic(app, &identifier, actor)).await?;
+    delete_identified(operations, caller, app, &identifier).await
+}
+
+/// Like [`delete`], but takes no id, so that a repeated deletion never finds another topic by its id.
+///
+/// # Errors
+/// Returns [`Object::Topic`] if the topic does not exist.
+pub async fn delete_identified(
+    operations: &Operations,
+    caller: &Caller,
+    app: AppId,
+    identifier: &str,
+) -> Result<(), OperationError> {
+    let actor = author(caller, Action::TopicDelete, app)?;
+    let is_deleted = database(operations.store.directory().delete_topic(app, identifier, actor)).await?;
     if is_deleted { Ok(()) } else { Err(OperationError::NotFound(Object::Topic)) }
 }
 

@@ -3,7 +3,9 @@
 //! Each batch of events is one transaction, which moves the checkpoint by compare-and-set before it writes the rows. Of two competing
 //! instances, one changes nothing and starts again from the checkpoint. So rows are written in the order of the stream, and once per event.
 
+mod checkpoint;
 mod marks;
+mod singly;
 
 use std::time::Duration;
 
@@ -14,9 +16,9 @@ use domain::event::bundle::{self, Part};
 use event_log::{EventLog, Record};
 use metrics::counter;
 use store::Store;
-use store::database::failure::MAX_FAILURES;
 use tokio::time::Instant;
 
+use self::checkpoint::STORED_EACH;
 use self::marks::Marks;
 use crate::Tasks;
 use crate::metrics::{DEAD_EVENTS, NEWER_EVENTS, UNKNOWN_EVENTS};
@@ -25,8 +27,6 @@ use crate::pace::Pace;
 const MOST: usize = 500;
 const PAUSE: Duration = Duration::from_millis(200);
 const NEWER_PAUSE: Duration = Duration::from_secs(2);
-/// Longest time for which the checkpoint may stay behind events that wrote no rows.
-const STORED_EACH: Duration = Duration::from_secs(1);
 
 pub trait Projection: Send {
     /// Name in the table `checkpoint`.
@@ -135,8 +135,14 @@ impl<P: Projection> Follower<P> {
             ended?;
             token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
         }
-        if let Err(error) = self.store_position().await {
-            tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot store the checkpoint; the next process reads some events again");
+        match tokio::time::timeout(STORED_EACH, self.store_position()).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot store the checkpoint; the next process reads some events again");
+            }
+            Err(_) => {
+                tracing::debug!(projection = P::NAME, stream = %self.stream, "storing the checkpoint takes too long; the next process reads some events again");
+            }
         }
         if let Err(error) = self.marks.end(self.position).await {
             tracing::debug!(projection = P::NAME, stream = %self.stream, %error, "cannot withdraw a mark; the next process projects the events one by one");
@@ -185,50 +191,6 @@ impl<P: Projection> Follower<P> {
         }
     }
 
-    async fn project_and_store(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
-        let projected = self.project_marked(records).await?;
-        if projected == ProjectionResult::Committed && self.stored.1.elapsed() >= STORED_EACH {
-            return self.store_position().await;
-        }
-        Ok(projected)
-    }
-
-    /// Moves the checkpoint past events that wrote no rows.
-    async fn store_position(&mut self) -> Result<ProjectionResult, ProjectionError> {
-        let (from, to) = (self.stored.0, self.position);
-        if from >= to {
-            return Ok(ProjectionResult::Committed);
-        }
-        let batch = EventBatch { stream: self.stream, from, to, events: P::Events::default(), dead: vec![] };
-        if !self.projection.write(&batch, Repeats::Unexpected).await? {
-            return Ok(ProjectionResult::Overtaken);
-        }
-        self.stored = (to, Instant::now());
-        Ok(ProjectionResult::Committed)
-    }
-
-    /// Stores the first checkpoint, before the first event that the log holds. From then on, the janitor keeps the events after it. It may
-    /// have decided before to remove more, so a checkpoint that has not moved yet is stored again.
-    async fn start_late(&self, log: &EventLog) -> anyhow::Result<()> {
-        let database = self.store.database();
-        if database.has_left_start(P::NAME, self.stream).await? {
-            return Ok(());
-        }
-        let removed = log.state(self.stream).await?.first_seq.saturating_sub(1);
-        if database.start_checkpoint(P::NAME, self.stream, removed).await? && removed > 0 {
-            tracing::info!(
-                projection = P::NAME, stream = %self.stream, first = removed + 1,
-                "the log has removed events before this first start; starting with the first event that it holds"
-            );
-        }
-        Ok(())
-    }
-
-    async fn is_at_start(&self) -> bool {
-        P::STARTS_LATE
-            && matches!(self.store.database().has_left_start(P::NAME, self.stream).await, Ok(false))
-    }
-
     pub async fn load(&mut self) -> Result<(), store::Error> {
         self.position = self.store.database().checkpoint(P::NAME, self.stream).await?;
         self.stored = (self.position, Instant::now());
@@ -250,12 +212,14 @@ impl<P: Projection> Follower<P> {
         tokio::time::sleep(NEWER_PAUSE).await;
     }
 
-    /// Projects events that follow the position. Even after an error, the events up to [`position`](Self::position) are committed.
+    /// Projects events that follow the position. Even after an error, the events up to [`position`](Self::position) are
+    /// committed, or write no rows.
     pub async fn project(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
         let mut rest = records;
         while !rest.is_empty() {
             let (mut batch, taken) = self.decode_batch(rest)?;
-            if batch.dead.is_empty() && !self.projection.prepare(&mut batch.events).await? {
+            let writes_rows = self.projection.prepare(&mut batch.events).await?;
+            if batch.dead.is_empty() && !writes_rows {
                 self.position = batch.to;
                 self.projection.announce(&batch.events, batch.to).await;
                 rest = &rest[taken..];
@@ -310,45 +274,6 @@ impl<P: Projection> Follower<P> {
         Ok((batch, taken))
     }
 
-    /// After five rejections by PostgreSQL, an event is dead-lettered. The checkpoint moves with the last event of a message.
-    async fn project_singly(&mut self, records: &[Record]) -> Result<ProjectionResult, ProjectionError> {
-        for record in records {
-            let alone = events_alone(record);
-            for (index, event) in alone.iter().enumerate() {
-                let (mut batch, _) = self.decode_batch(std::slice::from_ref(event))?;
-                if index + 1 < alone.len() {
-                    batch.to = self.position;
-                }
-                self.projection.prepare(&mut batch.events).await?;
-                if self.project_alone(record, of_record(batch, record)).await? == ProjectionResult::Overtaken
-                {
-                    return Ok(ProjectionResult::Overtaken);
-                }
-            }
-        }
-        Ok(ProjectionResult::Committed)
-    }
-
-    async fn project_alone<'a>(
-        &mut self,
-        record: &'a Record,
-        mut batch: EventBatch<'a, P::Events>,
-    ) -> Result<ProjectionResult, ProjectionError> {
-        // The checkpoint in the database may have moved with the previous event of the message.
-        batch.from = self.stored.0;
-        let mut projected = self.write(&batch, Repeats::Skipped).await;
-        while let Err(ProjectionError::Store(error)) = &projected
-            && error.is_refused_data()
-        {
-            let cause = error.to_string();
-            if self.store.database().count_failure(self.stream, record.seq, &cause).await? >= MAX_FAILURES {
-                batch = EventBatch { events: P::Events::default(), dead: vec![(record, cause)], ..batch };
-            }
-            projected = self.write(&batch, Repeats::Skipped).await;
-        }
-        projected
-    }
-
     async fn write(
         &mut self,
         batch: &EventBatch<'_, P::Events>,
@@ -367,23 +292,6 @@ impl<P: Projection> Follower<P> {
         (self.position, self.stored) = (batch.to, (batch.to, Instant::now()));
         self.projection.announce(&batch.events, batch.to).await;
         Ok(ProjectionResult::Committed)
-    }
-}
-
-/// Stores the whole message for a dead event, because a second dead event of the message has no row of its own.
-fn of_record<'a, E>(mut batch: EventBatch<'a, E>, record: &'a Record) -> EventBatch<'a, E> {
-    for (dead, _) in &mut batch.dead {
-        *dead = record;
-    }
-    batch
-}
-
-fn events_alone(record: &Record) -> Vec<Record> {
-    match bundle::decode(&record.payload) {
-        Ok(parts) => {
-            parts.into_iter().map(|part| Record { payload: part.message, ..record.clone() }).collect()
-        }
-        Err(_) => vec![record.clone()],
     }
 }
 

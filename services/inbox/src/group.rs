@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::StreamName;
-use domain::inbox::fold::Fold;
+use domain::inbox::fold::{Fold, Step};
 use service_kit::Context;
 use service_kit::follower::{EventBatch, Repeats};
 use store::database::batch::Batcher;
 use store::{Error, Store};
 
-use crate::partition::{FoldedBatch, write_steps};
+use crate::partition::FoldedBatch;
+use crate::steps::write_steps;
 
 /// Weight of a batch from which it is written alone.
 const LARGE: usize = 64;
@@ -30,15 +31,16 @@ pub(crate) struct SmallBatch {
 pub(crate) type Group = Batcher<SmallBatch, Result<bool, Error>>;
 
 impl SmallBatch {
-    /// None if the batch is to be written alone: it is large, the first of its partition, has events that cannot be applied, or was refused
-    /// before.
+    /// None if the batch is to be written alone: it is or may be large, is the first of its partition, has events that cannot be applied, or
+    /// was refused before.
     pub(crate) fn of(
         batch: &EventBatch<'_, FoldedBatch>,
         fold: &Arc<Fold>,
         repeats: Repeats,
     ) -> Option<SmallBatch> {
         let EventBatch { stream, from, to, .. } = *batch;
-        let is_small = fold.weight() < LARGE && from > 0;
+        let changes_whole_inbox = |step: &Step| matches!(step, Step::All(_) | Step::Erasure(..));
+        let is_small = fold.weight() < LARGE && from > 0 && !fold.steps().iter().any(changes_whole_inbox);
         let is_plain = batch.dead.is_empty() && repeats == Repeats::Unexpected;
         (is_small && is_plain).then(|| SmallBatch { stream, from, to, fold: Arc::clone(fold) })
     }
@@ -59,7 +61,7 @@ pub(crate) fn start(context: &Context) -> Group {
     group
 }
 
-/// If PostgreSQL refuses the data of a batch, or the transaction waits for a lock too long, each batch is written alone.
+/// If PostgreSQL refuses the data of a batch, each is written in a transaction of its own.
 async fn write(store: &Store, mut batches: Vec<SmallBatch>) -> Result<Vec<Result<bool, Error>>, Error> {
     let places: Vec<_> = batches.iter().map(|batch| batch.stream).collect();
     // Processes that compete for the same partitions must lock their checkpoints in the same order.

@@ -10,6 +10,7 @@ mod replay;
 mod retention;
 mod snoozes;
 mod source;
+mod steps;
 mod verification;
 
 pub use progress::{Phase, Step, StepCallback};

@@ -3,8 +3,7 @@ use std::time::Duration;
 
 use domain::StreamName;
 use domain::event::bundle::Part;
-use domain::inbox::fold::{ErasedUsers, Fold, InboxPartition, Step};
-use domain::inbox::item_change::{Change, ItemKey, state_changes};
+use domain::inbox::fold::{ErasedUsers, Fold, InboxPartition};
 use domain::structure::json_memory;
 use event_log::EventLog;
 use metrics::histogram;
@@ -12,9 +11,10 @@ use service_kit::follower::{EventBatch, Follower, Projection, Repeats};
 use service_kit::metrics::ACCEPT_TO_INBOX_SECONDS;
 use service_kit::{Context, clock};
 use store::Store;
-use store::inbox::projection::{self, INBOX};
+use store::inbox::projection::INBOX;
 
 use crate::group::{Group, SmallBatch};
+use crate::steps::write_steps;
 
 const ROWS: usize = 1_000;
 const BYTES: usize = 16 * 1024 * 1024;
@@ -90,7 +90,12 @@ impl Projection for PartitionProjection {
         if let Audience::Live(_, group) = &self.audience
             && let Some(small) = SmallBatch::of(batch, fold, repeats)
         {
-            return group.call(small).await.flatten();
+            match group.call(small).await.flatten() {
+                // The others must not wait for a partition that another process has locked. If the group's write is still under way, the
+                // checkpoint decides which of the two is done.
+                Err(error) if error.is_lock_timeout() || error.is_unanswered() => {}
+                written => return written,
+            }
         }
         let Some(mut rows) = self.store.inbox().project(batch.stream, batch.from, batch.to).await? else {
             return Ok(false);
@@ -122,29 +127,4 @@ impl Projection for PartitionProjection {
             histogram!(ACCEPT_TO_INBOX_SECONDS).record(now.since(created_at).as_secs_f64());
         }
     }
-}
-
-pub(crate) async fn write_steps(
-    rows: &mut projection::InboxTransaction,
-    fold: &Fold,
-) -> Result<(), store::Error> {
-    for step in fold.steps() {
-        match step {
-            Step::Items(changes) => change_items(rows, changes).await?,
-            Step::All(inbox) => rows.change_all(*inbox).await?,
-            Step::Erasure(app, user) => rows.erase(*app, *user).await?,
-        }
-    }
-    Ok(())
-}
-
-async fn change_items(
-    rows: &mut projection::InboxTransaction,
-    changes: &[(ItemKey, Change)],
-) -> Result<(), store::Error> {
-    let mut keys: Vec<ItemKey> = changes.iter().map(|(key, _)| *key).collect();
-    keys.sort_unstable();
-    keys.dedup();
-    let before = rows.states(&keys).await?;
-    rows.change(&state_changes(before, changes)).await
 }

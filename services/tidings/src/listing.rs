@@ -1,6 +1,7 @@
 use serde::Serialize;
 use serde_json::json;
 
+use crate::print::printable;
 use crate::shell::quoted;
 
 pub(crate) struct Listing<R> {
@@ -63,7 +64,7 @@ pub(crate) fn rows<Row: From<Found>, Found>(found: impl IntoIterator<Item = Foun
 }
 
 pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
-    let all: Vec<_> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
+    let all: Vec<_> = std::iter::once(header.map(str::to_owned)).chain(rows.map(shown)).collect();
     let widths: [usize; N] =
         std::array::from_fn(|column| all.iter().map(|row| row[column].chars().count()).max().unwrap_or(0));
     let mut text = String::new();
@@ -73,6 +74,11 @@ pub(crate) fn table<const N: usize>(header: [&str; N], rows: impl Iterator<Item 
         text.push('\n');
     }
     text
+}
+
+/// Keeps each cell in its line.
+fn shown<const N: usize>(cells: [String; N]) -> [String; N] {
+    cells.map(|cell| printable(&cell).replace('\n', " "))
 }
 
 #[cfg(test)]
@@ -88,6 +94,12 @@ mod tests {
     fn columns_are_aligned_and_lines_end_without_spaces() {
         let listing = Listing::new(vec![(1, "shop"), (12, "ü")]);
         assert_eq!(render(&listing, false), "ID  NAME\n1   shop\n12  ü\n");
+    }
+
+    #[test]
+    fn a_cell_cannot_control_the_terminal() {
+        let listing = Listing::new(vec![(1, "a\u{1b}]52;c;x\u{7}\nb")]);
+        assert_eq!(render(&listing, false), "ID  NAME\n1   a\u{fffd}]52;c;x\u{fffd} b\n");
     }
 
     #[test]

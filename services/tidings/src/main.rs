@@ -99,7 +99,7 @@ fn run_tool(tool: Tool) -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let error = error.downcast().map_or_else(|error| error, refused::from_operation);
-            eprintln!("tidings: {error:#}");
+            eprintln!("tidings: {}", print::printable(&format!("{error:#}")));
             let unusable = error.is::<InvalidInput>() || error.is::<ConfigError>();
             ExitCode::from(if unusable { UNUSABLE } else { FAILED })
         }

@@ -20,6 +20,7 @@ pub(super) const NOT_COMPARED: &[(&str, &str)] = &[];
 pub(super) const NEVER_0: &[(&str, &str)] = &[
     ("processes", "the other services do not run"),
     ("provider test", "no worker runs, so no provider can pass"),
+    ("operator unlink", "no operator has signed in by OpenID Connect"),
 ];
 
 /// Sends of the app `shop`, which has the id 1.

@@ -4,6 +4,7 @@ use domain::fields::{Fields, check_plain_json};
 use domain::{Channel, Problem, TemplateProfile};
 use serde_json::{Map, Value};
 use store::control::template::NewTemplate;
+use tokio::task::spawn_blocking;
 
 use super::{Sample, mjml};
 
@@ -51,6 +52,18 @@ impl TemplateDocument {
             channels: &self.channels,
             mjml: self.mjml.as_deref(),
         }
+    }
+
+    /// Like [`read`](Self::read), on a thread that may be busy for a while: compiling a long text can take seconds.
+    ///
+    /// # Errors
+    /// Returns all problems of the document.
+    pub async fn read_apart(value: Value, profile: TemplateProfile) -> Result<Self, Vec<Problem>> {
+        let reading = spawn_blocking(move || TemplateDocument::read(value, profile)).await;
+        reading.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot check a template");
+            Err(vec![Problem::new("", "not_checked", "the template could not be checked; try again")])
+        })
     }
 
     /// Reads a document, also one that was shown. Renders the sample with the part of the recipient that templates of the app see.

@@ -16,6 +16,7 @@ const VOID: [&str; 14] = [
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "param", "source", "track",
     "wbr",
 ];
+const LONGEST_CLASSES: usize = 1024;
 const DEFAULTS: &str = "mj-attributes";
 /// Elements of MJML whose names begin with `mj-`.
 const ELEMENTS: [&str; 31] = [
@@ -144,6 +145,10 @@ impl<'a> Elements<'a> {
             let cause =
                 "inline styles are not supported; write them as attributes, or in an mj-style without inline";
             return Err((at, cause.to_owned()));
+        }
+        // The compiler divides it again for each attribute that it looks up.
+        if name.as_str() == "mj-class" && value.len() > LONGEST_CLASSES {
+            return Err((at, format!("mj-class has more than {LONGEST_CLASSES} bytes")));
         }
         if self.open.contains(&DEFAULTS) {
             self.defaults += value.len();

@@ -1,5 +1,6 @@
 //! The tags of the template engine in a text, hidden as words while MJML is compiled.
 
+use std::hash::{BuildHasher as _, RandomState};
 use std::ops::Range;
 
 use minijinja::machinery::{Token, tokenize};
@@ -21,11 +22,11 @@ pub(super) struct HiddenTags {
 impl HiddenTags {
     /// Replaces each tag by a word. The text is one that the engine has parsed.
     pub(super) fn hide(text: &str) -> (HiddenTags, Rewritten) {
-        let mut prefix = "tag0x".to_owned();
-        let mut number = 0_u32;
+        // A random prefix: a text cannot contain many that are tried.
+        let random = || format!("tag{:016x}x", RandomState::new().hash_one(0));
+        let mut prefix = random();
         while text.contains(&prefix) {
-            number += 1;
-            prefix = format!("tag{number}x");
+            prefix = random();
         }
         let mut hidden = Rewritten::default();
         let mut tags = Vec::new();

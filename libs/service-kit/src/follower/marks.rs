@@ -16,9 +16,8 @@ use store::database::failure::Reader;
 use tokio::sync::oneshot;
 use tokio::time::{sleep, timeout};
 
-use super::{
-    EventBatch, Follower, Projection, ProjectionError, ProjectionResult, Repeats, events_alone, of_record,
-};
+use super::singly::{events_alone, of_record};
+use super::{EventBatch, Follower, Projection, ProjectionError, ProjectionResult, Repeats};
 use crate::suspicion::MAX_ENDS;
 
 /// After so many ends of processes, the divided message is skipped whole.
@@ -138,6 +137,10 @@ impl Marks {
         self.store.database().end_handling(reader, seq).await
     }
 
+    fn are_active(&self) -> bool {
+        self.is_new || self.marked.is_some()
+    }
+
     async fn forget(&mut self, position: u64) -> Result<(), store::Error> {
         if self.marked.as_ref().is_some_and(|mark| mark.seq <= position) {
             self.store.database().forget_handlings(self.reader, position).await?;
@@ -182,6 +185,10 @@ impl<P: Projection> Follower<P> {
             };
             if projected == ProjectionResult::Overtaken {
                 return Ok(projected);
+            }
+            // A mark may go only when no process will project its event again.
+            if self.marks.are_active() && self.store_position().await? == ProjectionResult::Overtaken {
+                return Ok(ProjectionResult::Overtaken);
             }
             self.marks.forget(self.position).await?;
             rest = &rest[taken..];

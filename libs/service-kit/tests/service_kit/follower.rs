@@ -306,3 +306,15 @@ async fn the_position_is_stored_although_no_further_event_arrives() {
     assert_eq!(world.processes(1).await, 0);
     assert!(world.script.projected.lock().unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn an_event_that_ends_processes_is_found_behind_events_that_write_no_rows() {
+    let world = World::start().await;
+    for number in 0..600 {
+        world.publish(&[WITHOUT_ROWS + number]).await;
+    }
+    world.publish(&[POISON]).await;
+    world.publish(&[1]).await;
+    assert!(world.processes(602).await > 0);
+    assert!(world.script.projected.lock().unwrap().contains(&1));
+}

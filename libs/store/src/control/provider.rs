@@ -93,7 +93,7 @@ impl Control<'_> {
     pub async fn list_providers(self, app: AppId) -> Result<Vec<ProviderSummary>, Error> {
         let rows = sqlx::query!(
             r#"SELECT identifier, channel, kind, priority, enabled, settings, sealed IS NOT NULL AS "has_secret!",
-                    secret_times, version, updated_at, max_per_second
+                    set_times, version, updated_at, max_per_second
              FROM provider WHERE app_id = $1 ORDER BY channel, priority, identifier"#,
             app.0
         )
@@ -109,7 +109,7 @@ impl Control<'_> {
                     enabled: row.enabled,
                     settings: row.settings,
                     has_secret: row.has_secret,
-                    secrets: row.secret_times.map(read_secrets).unwrap_or_default(),
+                    secrets: row.set_times.map(read_secrets).unwrap_or_default(),
                     version: row.version,
                     updated_at: row.updated_at.into(),
                     max_per_second: read_limit(row.max_per_second),

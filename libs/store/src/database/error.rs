@@ -124,6 +124,16 @@ impl Error {
         }
     }
 
+    /// Returns true if no answer came in time, so that the statement may still run.
+    #[must_use]
+    pub fn is_unanswered(&self) -> bool {
+        match self {
+            Error::Batch(cause) => cause.is_unanswered(),
+            Error::Unanswered(_) => true,
+            _ => false,
+        }
+    }
+
     /// For instance because a newer release wrote the row.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {

@@ -51,12 +51,17 @@ impl Inbox<'_> {
     }
 
     /// Moves the checkpoints of several streams in one transaction, in the given order. For each stream, returns false if its checkpoint is
-    /// not at `from`: the caller must not write its rows.
+    /// not at `from`: the caller must not write its rows. Waits only briefly for locks, because the streams locked before wait meanwhile.
     pub async fn project_all(
         self,
         spans: &[(StreamName, u64, u64)],
     ) -> Result<(InboxTransaction, Vec<bool>), Error> {
         let mut transaction = self.0.begin().await?;
+        if spans.len() > 1 {
+            sqlx::query!("SELECT set_config('lock_timeout', '200ms', true)")
+                .fetch_one(&mut *transaction)
+                .await?;
+        }
         let mut moved = Vec::with_capacity(spans.len());
         for &(stream, from, to) in spans {
             moved.push(checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?);

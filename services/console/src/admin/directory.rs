@@ -172,7 +172,7 @@ pub(super) async fn put_topic(call: &Call<'_>) -> Answer<TopicBody> {
 
 pub(super) async fn remove_topic(call: &Call<'_>) -> Answer<Nothing> {
     let app = call.app()?.id;
-    topics::delete(call.operations(), &call.caller, app, call.path("topic")).await?;
+    topics::delete_identified(call.operations(), &call.caller, app, call.path("topic")).await?;
     Ok(Nothing {})
 }
 

@@ -204,7 +204,7 @@ pub(super) async fn put(call: &Call<'_>) -> Answer<PutTemplate> {
         }
     }
     let profile = app.settings.template_profile;
-    let document = TemplateDocument::read(given, profile).map_err(Failure::Invalid)?;
+    let document = TemplateDocument::read_apart(given, profile).await.map_err(Failure::Invalid)?;
     let warnings = cases::warnings(&document, profile, None);
     let (operations, caller) = (call.operations(), &call.caller);
     let version = match call.expected_version()? {
@@ -275,8 +275,9 @@ pub(super) async fn test_send(call: &Call<'_>) -> Answer<Page<TestSendBody>> {
     let (operations, caller) = (call.operations(), &call.caller);
     let found = cases::find(operations, caller, app.id, call.path("template"), version).await?;
     let document = json!({"identifier": found.identifier, "name": found.name, "channels": found.channels});
-    let document =
-        TemplateDocument::read(document, app.settings.template_profile).map_err(Failure::Invalid)?;
+    let document = TemplateDocument::read_apart(document, app.settings.template_profile)
+        .await
+        .map_err(Failure::Invalid)?;
     let text = TestText { document: &document, sample: Sample::new(data), channel };
     let sent =
         call.console.test_sends.send(operations, caller, &app, text, TestRecipient::Person(&person)).await;

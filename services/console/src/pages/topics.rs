@@ -177,6 +177,6 @@ pub(crate) async fn delete(change: Change<'_>, id: &str) -> Answer {
         return Err(OperationError::Conflict(Conflict::Changed).into());
     }
     let (app, caller) = (change.visit.app()?.id, &change.visit.operator.caller);
-    topics::delete(&change.console.operations, caller, app, &topic.identifier).await?;
+    topics::delete_identified(&change.console.operations, caller, app, &topic.identifier).await?;
     Ok(see_other(change.visit.path("/topics?done=topic-deleted")))
 }

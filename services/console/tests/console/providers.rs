@@ -228,7 +228,7 @@ async fn a_provider_whose_calls_are_paused_says_after_which_answer() {
 async fn a_secret_says_since_when_it_is_set_and_a_move_names_the_new_host() {
     let shop = Shop::start().await;
     shop.create("main").await;
-    let set = shop.stored("secret_times ->> 'password'").await;
+    let set = shop.stored("set_times ->> 'password'").await;
     assert!(set[0].parse::<i64>().unwrap() > 1_700_000_000_000, "{set:?}");
     let page = shop.page("/provider/main").await;
     assert!(
@@ -238,18 +238,18 @@ async fn a_secret_says_since_when_it_is_set_and_a_move_names_the_new_host() {
     let kept = [("version", "1"), ("settings.host", "mail.example.com"), ("settings.security", "tls")];
     let kept = shop.send("/provider/main/edit", &kept).await;
     assert_eq!(kept.status(), StatusCode::SEE_OTHER);
-    assert_eq!(shop.stored("secret_times ->> 'password'").await, set, "a secret that stays keeps its time");
+    assert_eq!(shop.stored("set_times ->> 'password'").await, set, "a secret that stays keeps its time");
     let hosts = "SELECT count(*) FROM audit WHERE action = 'provider.set' AND after ? 'host'";
     assert_eq!(shop.console.installation.count(hosts).await, 0);
 
     let moved = [("version", "2"), ("settings.host", "mail2.example.com"), ("settings.password", "hunter3")];
     assert_eq!(shop.send("/provider/main/edit", &moved).await.status(), StatusCode::SEE_OTHER);
-    assert!(shop.stored("secret_times ->> 'password'").await > set);
+    assert!(shop.stored("set_times ->> 'password'").await > set);
     let noted = "SELECT count(*) FROM audit WHERE before ->> 'host' = 'mail.example.com' AND after ->> 'host' = 'mail2.example.com'";
     assert_eq!(shop.console.installation.count(noted).await, 1);
     assert!(shop.page("/provider/main").await.contains("host mail.example.com → mail2.example.com"));
 
-    shop.console.installation.run("UPDATE provider SET secret_times = NULL").await;
+    shop.console.installation.run("UPDATE provider SET set_times = NULL").await;
     assert!(shop.page("/provider/main").await.contains("stored encrypted, and never shown"));
     let unknown = [("version", "3"), ("settings.host", "mail2.example.com")];
     assert_eq!(shop.send("/provider/main/edit", &unknown).await.status(), StatusCode::SEE_OTHER);

@@ -6,6 +6,8 @@ use domain::explain::EventKind;
 use domain::{Channel, Status, Timestamp};
 use uuid::Uuid;
 
+use crate::print::printable;
+
 use super::row::{ChannelRow, EventRow, ExplanationRow, SendsRow};
 
 /// Columns of the page.
@@ -53,7 +55,7 @@ pub(super) fn page(request: Uuid, explanation: &ExplanationRow) -> String {
         }
     }
     if let Some(now) = &explanation.now {
-        text += &format!("\n{} {}\n", ink.bold("If the same were sent now:"), now.text);
+        text += &format!("\n{} {}\n", ink.bold("If the same were sent now:"), one_line(&now.text));
     }
     text
 }
@@ -71,7 +73,11 @@ fn head(ink: &Ink, request: Uuid, explanation: &ExplanationRow) -> String {
         facts.extend(stored.category.clone());
         facts.extend(stored.template.as_ref().map(ToString::to_string));
     }
-    format!("{}\n{}\n\n", ink.bold(&format!("{title} → {who}")), ink.dim(&facts.join("   ")))
+    format!(
+        "{}\n{}\n\n",
+        ink.bold(&one_line(&format!("{title} → {who}"))),
+        ink.dim(&one_line(&facts.join("   ")))
+    )
 }
 
 fn channel_lines(ink: &Ink, channel: &ChannelRow) -> String {
@@ -131,7 +137,7 @@ fn event_line(ink: &Ink, event: &EventRow, day: &mut Option<String>) -> String {
     let times: Vec<String> = waited.into_iter().chain(took).collect();
     let times = if times.is_empty() { String::new() } else { format!("  ({})", times.join(", ")) };
     let time = ink.dim(time.trim_end_matches('Z'));
-    text + &format!("  {time}  {what:<11}{}{}\n", event.text, ink.dim(&times))
+    text + &format!("  {time}  {what:<11}{}{}\n", one_line(&event.text), ink.dim(&times))
 }
 
 fn duration(millis: u64) -> String {
@@ -150,7 +156,7 @@ pub(super) fn list(app: &str, found: &SendsRow) -> String {
         let template = send.template.as_ref().map(ToString::to_string);
         let title = send.title.as_deref().or(template.as_deref()).unwrap_or("Send");
         let category = send.category.as_deref().unwrap_or("no category");
-        text += &format!("{}  {}  {category}\n", short(send.accepted_at), ink.bold(title));
+        text += &format!("{}  {}  {category}\n", short(send.accepted_at), ink.bold(&one_line(title)));
         for line in wrapped(&explained.verdict, WIDTH - 2) {
             text += &format!("  {line}\n");
         }
@@ -160,7 +166,7 @@ pub(super) fn list(app: &str, found: &SendsRow) -> String {
     if let Some(now) = &found.now {
         let what =
             now.category.as_ref().map_or("A send".to_owned(), |category| format!("A send of {category}"));
-        text += &format!("{} {}\n", ink.bold(&format!("{what} now:")), now.text);
+        text += &format!("{} {}\n", ink.bold(&format!("{what} now:")), one_line(&now.text));
     } else if found.sends.is_empty() {
         text += &format!("{}\n", found.none_matches);
     }
@@ -168,6 +174,10 @@ pub(super) fn list(app: &str, found: &SendsRow) -> String {
         text += &format!("There may be earlier ones: --before {next} continues.\n");
     }
     text
+}
+
+fn one_line(text: &str) -> String {
+    printable(text).replace('\n', " ")
 }
 
 fn short(at: Timestamp) -> String {
@@ -178,7 +188,7 @@ fn short(at: Timestamp) -> String {
 /// Breaks a text between words. A longer word gets its own line.
 fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
+    for word in printable(text).split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');

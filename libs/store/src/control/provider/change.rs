@@ -288,8 +288,8 @@ async fn note_secrets(
 ) -> Result<(), Error> {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
     sqlx::query!(
-        "UPDATE provider p SET secret_times = (
-           SELECT jsonb_object_agg(name, CASE WHEN name = ANY($4) THEN coalesce(p.secret_times -> name, 'null')
+        "UPDATE provider p SET set_times = (
+           SELECT jsonb_object_agg(name, CASE WHEN name = ANY($4) THEN coalesce(p.set_times -> name, 'null')
              ELSE to_jsonb((extract(epoch FROM now()) * 1000)::bigint) END)
            FROM unnest($3::text[] || $4::text[]) AS name)
          WHERE app_id = $1 AND identifier = $2",

@@ -143,7 +143,9 @@ async fn a_batch_of_few_queries_waits_for_others() {
         })
     };
     let first = call(1);
-    tokio::time::sleep(wait / 2).await;
+    // The first query waits in its batch.
+    tokio::task::yield_now().await;
+    tokio::time::advance(wait / 2).await;
     assert!(batches.lock().unwrap().is_empty());
     let second = call(2);
     assert_eq!((first.await.unwrap().unwrap(), second.await.unwrap().unwrap()), (1, 2));

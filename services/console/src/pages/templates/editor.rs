@@ -110,7 +110,7 @@ pub(crate) async fn test_send(change: Change<'_>, identifier: &str) -> Answer {
     } else {
         TestRecipient::Operator(&operator.email)
     };
-    let tested = match (form.document(app), problems.into_iter().next()) {
+    let tested = match (form.document(app).await, problems.into_iter().next()) {
         (Err(found), _) => Err((StatusCode::BAD_REQUEST, domain::problem::joined(&found))),
         (Ok(_), Some(problem)) => Err((StatusCode::BAD_REQUEST, problem)),
         (Ok(document), None) => {
@@ -140,7 +140,7 @@ pub(crate) async fn test_send(change: Change<'_>, identifier: &str) -> Answer {
 async fn shown(console: &Console, caller: &Caller, app: &App, form: &TemplateForm) -> Result<Shown, Refusal> {
     let (sample, problems) = form.sample(console, caller, app).await?;
     let mut problems: Vec<Remark> = problems.into_iter().map(Remark::from).collect();
-    let document = match form.document(app) {
+    let document = match form.document(app).await {
         Ok(document) => document,
         Err(found) => {
             problems.extend(found.into_iter().map(Remark::from));
@@ -159,7 +159,7 @@ pub(crate) async fn frame(change: Change<'_>, identifier: &str) -> Answer {
     caller.may(Permission::EditTemplates, app.id)?;
     let form = TemplateForm::read(identifier, &change.form)?;
     let (sample, _) = form.sample(change.console, caller, app).await?;
-    let Ok(document) = form.document(app) else {
+    let Ok(document) = form.document(app).await else {
         return answer::frame("<p>The text has problems, which are listed next to it.</p>");
     };
     let operations = &change.console.operations;

@@ -108,13 +108,13 @@ impl TemplateForm {
     ///
     /// # Errors
     /// Returns all problems of the text.
-    pub(crate) fn document(&self, app: &App) -> Result<TemplateDocument, Vec<Problem>> {
+    pub(crate) async fn document(&self, app: &App) -> Result<TemplateDocument, Vec<Problem>> {
         let channels = fields::channels(&self.channels)?;
         let filled = |text: &String| (!text.is_empty()).then(|| text.clone());
         let document = json!({
             "identifier": self.identifier, "name": filled(&self.name), "category": filled(&self.category), "channels": channels,
         });
-        TemplateDocument::read(document, app.settings.template_profile)
+        TemplateDocument::read_apart(document, app.settings.template_profile).await
     }
 
     /// Returns the values of the preview, and the problems because of which some are missing.

@@ -100,7 +100,7 @@ async fn show(console: &Console, visit: Visit, mut form: TemplateForm) -> Answer
     let is_overtaken = form.base != live;
     form.base = live;
     let (mut shown, mut problems, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
-    match form.document(app) {
+    match form.document(app).await {
         Ok(document) => {
             let found = templates::warnings(&document, app.settings.template_profile, None);
             warnings = found.into_iter().map(|warning| warning.message).collect();
@@ -124,7 +124,7 @@ pub(crate) async fn publish(change: Change<'_>, identifier: &str) -> Answer {
     caller.may(Permission::EditTemplates, app.id)?;
     let form = TemplateForm::read(identifier, &change.form)?;
     let operations = &change.console.operations;
-    let document: TemplateDocument = match form.document(app) {
+    let document: TemplateDocument = match form.document(app).await {
         Ok(document) => document,
         Err(_) => return show(change.console, change.visit, form).await,
     };
