@@ -43,9 +43,9 @@ impl Context {
             Box::pin(connections::event_log(&config, CONNECTED_WITHIN)),
         )?;
         let checked = checked_within_limit(&store, &log, &master_key, &config.security);
-        let partitions = Box::pin(checked).await?;
+        let (partitions, log_store) = Box::pin(checked).await?;
         if config.nats.max_store == 0 {
-            log.limit_store(store.database().log_store().await?.unwrap_or(0));
+            log.limit_store(log_store);
         }
         connections::warn_of_few_sessions(&store).await;
         let wanted = config.streams.partitions;
@@ -128,13 +128,13 @@ impl Context {
     }
 }
 
-/// Repeats the check for up to 60 s while a server is unavailable.
+/// Repeats the check for up to 60 s while a server is unavailable. Returns the number of partitions and the recorded limit of the log's store.
 async fn checked_within_limit(
     store: &Store,
     log: &EventLog,
     master_key: &MasterKey,
     security: &Security,
-) -> anyhow::Result<u32> {
+) -> anyhow::Result<(u32, u64)> {
     let end = Instant::now() + CONNECTED_WITHIN;
     loop {
         match checked(store, log, master_key, security).await {
@@ -152,10 +152,11 @@ async fn checked(
     log: &EventLog,
     master_key: &MasterKey,
     security: &Security,
-) -> anyhow::Result<u32> {
+) -> anyhow::Result<(u32, u64)> {
     let partitions = installation::verify(store, log).await?;
     foreign::refuse(store, master_key, security).await?;
-    Ok(partitions)
+    let log_store = store.database().log_store().await?.unwrap_or(0);
+    Ok((partitions, log_store))
 }
 
 fn is_outage(error: &anyhow::Error) -> bool {
