@@ -166,6 +166,52 @@ pub(crate) struct RefusalPage<'a> {
     pub(crate) kept: Option<KeptText>,
 }
 
+const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
+     console.public_url to the address in your browser.";
+
+impl Refusal {
+    /// Returns status, title and text of the page of a refusal.
+    pub(crate) fn described(self, path: &str) -> (StatusCode, &'static str, String) {
+        match self {
+            Refusal::SignIn => {
+                (StatusCode::UNAUTHORIZED, "Your session has ended", "Nothing was changed.".to_owned())
+            }
+            Refusal::NotFound(text) => (StatusCode::NOT_FOUND, "Nothing here", text.to_owned()),
+            Refusal::Denied(role) => {
+                let text = match role {
+                    Some(role) => {
+                        format!(
+                            "This page needs the role {role} or a higher one. An administrator can grant it."
+                        )
+                    }
+                    None => "No role may see this page.".to_owned(),
+                };
+                (StatusCode::FORBIDDEN, "Not for your role", text)
+            }
+            Refusal::NoOperator(email) => {
+                let text = format!(
+                    "You are signed in as {email}, who is not an operator here. An administrator can run: \
+                     tidings operator create {email}"
+                );
+                (StatusCode::FORBIDDEN, "Not an operator", text)
+            }
+            Refusal::Invalid(problems) => (StatusCode::BAD_REQUEST, "Not accepted", problems),
+            Refusal::Stale(text) => (StatusCode::CONFLICT, "Nothing was changed", text),
+            Refusal::ForeignForm => (StatusCode::FORBIDDEN, "Form refused", FOREIGN.to_owned()),
+            Refusal::Failed(cause) => {
+                tracing::warn!(cause, path, "cannot read a page");
+                let text = format!("The console could not read what this page shows. {cause}");
+                (StatusCode::SERVICE_UNAVAILABLE, "Not readable now", text)
+            }
+            Refusal::Defect(cause) => {
+                tracing::error!(cause, path, "a page failed");
+                let text = "An internal error. The log of the console has the cause.".to_owned();
+                (StatusCode::INTERNAL_SERVER_ERROR, "Something broke", text)
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -47,8 +47,6 @@ pub(crate) const HEADERS: [(HeaderName, &str); 4] = [
 ];
 /// Header with which the script of the console asks for one part of a page.
 const PART: HeaderName = HeaderName::from_static("x-part");
-const FOREIGN: &str = "The form was sent from another site, so nothing was changed. If the console runs behind a proxy, set \
-     console.public_url to the address in your browser.";
 
 const MISSING: Refusal = Refusal::NotFound("There is no page at this address.");
 
@@ -383,7 +381,7 @@ impl Console {
             return see_other(format!("{}/sign-in?next={}", self.base, encoded(wanted)));
         }
         let is_signed_out = matches!(refusal, Refusal::SignIn);
-        let (status, title, text) = described(request, refusal);
+        let (status, title, text) = refusal.described(request.path());
         let sign_in = is_signed_out.then(|| format!("{}/sign-in", self.base));
         self.refusal_page(status, (title, &text), sign_in, kept)
     }
@@ -419,45 +417,6 @@ fn add_headers(response: &mut HttpResponse) {
         // The content of an email has a stricter policy of its own.
         if !response.headers().contains_key(&name) {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
-        }
-    }
-}
-
-/// Returns status, title and text of the page of a refusal.
-fn described(request: &HttpRequest, refusal: Refusal) -> (StatusCode, &'static str, String) {
-    match refusal {
-        Refusal::SignIn => {
-            (StatusCode::UNAUTHORIZED, "Your session has ended", "Nothing was changed.".to_owned())
-        }
-        Refusal::NotFound(text) => (StatusCode::NOT_FOUND, "Nothing here", text.to_owned()),
-        Refusal::Denied(role) => {
-            let text = match role {
-                Some(role) => {
-                    format!("This page needs the role {role} or a higher one. An administrator can grant it.")
-                }
-                None => "No role may see this page.".to_owned(),
-            };
-            (StatusCode::FORBIDDEN, "Not for your role", text)
-        }
-        Refusal::NoOperator(email) => {
-            let text = format!(
-                "You are signed in as {email}, who is not an operator here. An administrator can run: \
-                 tidings operator create {email}"
-            );
-            (StatusCode::FORBIDDEN, "Not an operator", text)
-        }
-        Refusal::Invalid(problems) => (StatusCode::BAD_REQUEST, "Not accepted", problems),
-        Refusal::Stale(text) => (StatusCode::CONFLICT, "Nothing was changed", text),
-        Refusal::ForeignForm => (StatusCode::FORBIDDEN, "Form refused", FOREIGN.to_owned()),
-        Refusal::Failed(cause) => {
-            tracing::warn!(cause, path = request.path(), "cannot read a page");
-            let text = format!("The console could not read what this page shows. {cause}");
-            (StatusCode::SERVICE_UNAVAILABLE, "Not readable now", text)
-        }
-        Refusal::Defect(cause) => {
-            tracing::error!(cause, path = request.path(), "a page failed");
-            let text = "An internal error. The log of the console has the cause.".to_owned();
-            (StatusCode::INTERNAL_SERVER_ERROR, "Something broke", text)
         }
     }
 }

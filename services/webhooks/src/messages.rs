@@ -25,7 +25,7 @@ pub(crate) struct Messages {
     store: Store,
 }
 
-/// Events that endpoints can be told of, and the endpoints of their apps.
+/// Events with messages for endpoints, and the endpoints of their apps.
 #[derive(Default)]
 pub(crate) struct Reported {
     envelopes: Vec<Envelope>,

@@ -5,7 +5,7 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct Rewritten {
     pub(super) text: String,
-    /// Where a part begins in the text and in its origin, ascending.
+    /// Beginnings of the parts in the text and in its origin, ascending.
     parts: Vec<(usize, usize)>,
 }
 
