@@ -102,7 +102,7 @@ pub(super) const READS: &[Case] = &[
     case(1, &["explain", "shop", "adda", REQUEST]),
     case(1, &["explain", "shop", "zzzzzzzzzz"]),
     case(1, &["explain", "shop", "ada", NONE]),
-    case(1, &["explain", "shop", "nobody@example.com"]),
+    case(1, &["explain", "shop", "missing@example.com"]),
     case(2, &["explain", "shop", "ada", REQUEST, "--now"]),
     case(0, &["suppression", "list"]),
     case(0, &["suppression", "list", "shop", "--channel", "email"]),
