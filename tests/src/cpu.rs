@@ -16,11 +16,11 @@ impl Processes {
         Processes { root }
     }
 
-    /// Finds the child of this process that runs the program. Returns None if it does not exist, or the system has no `/proc`.
+    /// Finds the youngest child of this process that runs the program. Returns None if it does not exist, or the system has no `/proc`.
     pub fn named(program: &str) -> Option<Processes> {
         let us = std::process::id();
-        let ours = all().into_iter().find(|process| process.parent == us && process.name == program);
-        ours.map(|process| Processes { root: process.id })
+        let ours = all().into_iter().filter(|process| process.parent == us && process.name == program);
+        ours.max_by_key(|process| process.started).map(|process| Processes { root: process.id })
     }
 
     /// Processor time so far, in microseconds.
@@ -39,6 +39,8 @@ struct Process {
     id: u32,
     name: String,
     parent: u32,
+    /// Ticks from the start of the system.
+    started: u64,
     own: u64,
     ended: u64,
 }
@@ -51,7 +53,7 @@ fn all() -> Vec<Process> {
     ids.filter_map(read).collect()
 }
 
-/// Reads `/proc/{id}/stat`: `id (name) state parent … utime stime cutime cstime` (proc(5)). The name may contain any character.
+/// Reads `/proc/{id}/stat`: `id (name) state parent … utime stime cutime cstime … starttime` (proc(5)). The name may contain any character.
 fn read(id: u32) -> Option<Process> {
     let text = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (name, rest) = (text.split_once('(')?.1).rsplit_once(')')?;
@@ -61,6 +63,7 @@ fn read(id: u32) -> Option<Process> {
         id,
         name: name.to_owned(),
         parent: u32::try_from(number(1)?).ok()?,
+        started: number(19)?,
         own: number(11)? + number(12)?,
         ended: number(13)? + number(14)?,
     })
