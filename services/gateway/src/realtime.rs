@@ -16,6 +16,7 @@ mod hub;
 mod lobby;
 mod recent;
 mod report;
+mod rounds;
 pub(crate) mod socket_io;
 mod sources;
 pub(crate) mod stream;

@@ -22,13 +22,13 @@ use crate::realtime::arrival::{Arrival, Start};
 use crate::realtime::audience::{Audience, Settings};
 use crate::realtime::recent::{Change, Recent};
 use crate::realtime::report::{Current, Greeting, GreetingKind, Report, User};
+use crate::realtime::rounds::Rounds;
 use crate::realtime::sources::{Sources, Usage};
 use crate::realtime::update::{Moment, ResetReason, StreamTag};
 
 const READ: usize = 100;
 /// Number of items after which a report contains no further message.
 const REPORTED: usize = 500;
-const REPORT_INTERVAL: Duration = Duration::from_millis(20);
 const REPORT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause after a failure of the database or the log.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -42,6 +42,7 @@ const AHEAD: u64 = 100_000;
 pub(crate) struct Feed {
     sources: Arc<Sources>,
     usage: Arc<Usage>,
+    rounds: Rounds,
     partition: u32,
     arrivals: mpsc::Receiver<Arrival>,
     audience: Audience,
@@ -54,7 +55,8 @@ struct Progress {
     recent: Recent,
     /// All changes up to this sequence have been reported.
     reported: u64,
-    next_report: Instant,
+    /// No report is made earlier, because the last one failed.
+    retry_at: Instant,
     used_at: Instant,
 }
 
@@ -71,10 +73,11 @@ impl Feed {
     pub(crate) fn new(
         sources: Arc<Sources>,
         usage: Arc<Usage>,
+        rounds: Rounds,
         partition: u32,
         arrivals: mpsc::Receiver<Arrival>,
     ) -> Feed {
-        Feed { sources, usage, partition, arrivals, audience: Audience::default() }
+        Feed { sources, usage, rounds, partition, arrivals, audience: Audience::default() }
     }
 
     /// Serves connections until `served` is cancelled.
@@ -138,7 +141,7 @@ impl Feed {
             reader: self.sources.log.reader(stream, reported + 1),
             recent: Recent::new(self.partition, self.sources.partitions, reported),
             reported,
-            next_report: now,
+            retry_at: now,
             used_at: now,
         })
     }
@@ -152,12 +155,12 @@ impl Feed {
             let next = progress.recent.end().min(progress.reported + 1);
             let is_unreported = progress.recent.end() > progress.reported;
             let has_arrivals = !self.audience.ungreeted().is_empty();
-            let report_at = progress.next_report;
+            let (rounds, retry_at) = (&self.rounds, progress.retry_at);
             let due = async {
                 if !has_arrivals {
                     sources.positions.reached(self.partition, next).await;
                 }
-                sleep_until(report_at).await;
+                sleep_until(rounds.next().max(retry_at)).await;
             };
             tokio::select! {
                 () = served.cancelled() => return End::Served,
@@ -212,7 +215,7 @@ impl Feed {
             Some(Ok(Ok(()))) | None => {}
             Some(Ok(Err(error))) => {
                 tracing::warn!(partition, %error, "cannot read changed items for live connections; retrying");
-                progress.next_report = Instant::now() + PAUSE;
+                progress.retry_at = Instant::now() + PAUSE;
             }
             Some(Err(_)) => {
                 tracing::warn!(partition, "reading changed items for live connections timed out; retrying");
@@ -227,7 +230,7 @@ impl Feed {
         reports.extend(changes);
         if !reports.is_empty() {
             let keys: Vec<_> = reports.iter().flat_map(Report::keys).collect();
-            let current = Current::of(self.sources.store.inbox().current_items(&keys).await?);
+            let current = Current::of(self.rounds.read(keys).await?);
             reports.iter().for_each(|report| report.send(progress.tag, &current));
         }
         // A user may have been erased between the call and the registration of the connection.
@@ -244,7 +247,6 @@ impl Feed {
         }
         let has_unknown = progress.recent.has_unknown(progress.reported, until);
         progress.reported = until;
-        progress.next_report = Instant::now() + REPORT_INTERVAL;
         if has_unknown {
             self.audience.reset_all(progress.moment(), ResetReason::TooOld);
         }

@@ -20,6 +20,7 @@ use crate::realtime::connection::{Client, Connection, OpenConnection};
 use crate::realtime::entrance::Entrance;
 use crate::realtime::feed::Feed;
 use crate::realtime::lobby::{self, Waiting};
+use crate::realtime::rounds::Rounds;
 use crate::realtime::sources::{Sources, Usage, jittered};
 use crate::realtime::update::Moment;
 use crate::realtime::web_socket::MESSAGE_ROOM;
@@ -49,10 +50,11 @@ struct Inlets {
 /// Starts the feeds and the lobby, which run until `served` is cancelled.
 pub(crate) fn start(context: &Context, sources: Sources, served: &CancellationToken) -> Data<Hub> {
     let (sources, usage) = (Arc::new(sources), Arc::new(Usage::default()));
+    let rounds = Rounds::start(context);
     let (feeds, arrivals) = Feeds::new(sources.partitions, ARRIVALS);
     let (lobby, waiting) = mpsc::channel(ARRIVALS);
     for (number, arrivals) in (0..).zip(arrivals) {
-        let feed = Feed::new(Arc::clone(&sources), Arc::clone(&usage), number, arrivals);
+        let feed = Feed::new(Arc::clone(&sources), Arc::clone(&usage), rounds.clone(), number, arrivals);
         context.spawn("realtime feed", feed.run(served.clone()));
     }
     let passed_on = lobby::run(Arc::clone(&sources), feeds.clone(), waiting, served.clone());
