@@ -15,10 +15,15 @@ const CALLS: [(&str, usize, &str); 6] = [
         "reads the token that proves a provider's signature, before the callback has a caller",
     ),
     (
-        "gateway/src/realtime/feed.rs",
-        2,
-        "reads the rows that the projection has committed, for all connected users of a partition in one statement; \
+        "gateway/src/realtime/rounds.rs",
+        1,
+        "reads the rows that the projection has committed, for all connected users in one statement; \
          each connection was opened by a caller that may read its inbox",
+    ),
+    (
+        "gateway/src/realtime/feed.rs",
+        1,
+        "reads the checkpoint of its partition, from which it follows the stream",
     ),
     ("gateway/src/realtime/audience.rs", 1, "notices that the table of items was replaced by a rebuild"),
     (

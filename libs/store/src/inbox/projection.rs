@@ -9,6 +9,7 @@ pub use domain::inbox::item_change::{ItemKey, StateChange};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use domain::inbox::{Counts, ItemState};
@@ -25,6 +26,9 @@ use crate::{Error, Inbox};
 
 /// Name of the projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
+
+/// Lock timeout of a transaction that projects several partitions.
+const TOGETHER: Duration = Duration::from_millis(200);
 
 /// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If a
 /// method returns an error, the caller must drop the batch.
@@ -56,12 +60,10 @@ impl Inbox<'_> {
         self,
         spans: &[(StreamName, u64, u64)],
     ) -> Result<(InboxTransaction, Vec<bool>), Error> {
-        let mut transaction = self.0.begin().await?;
-        if spans.len() > 1 {
-            sqlx::query!("SELECT set_config('lock_timeout', '200ms', true)")
-                .fetch_one(&mut *transaction)
-                .await?;
-        }
+        let mut transaction = match spans.len() {
+            0 | 1 => self.0.begin().await?,
+            _ => self.0.begin_with_limit(TOGETHER).await?,
+        };
         let mut moved = Vec::with_capacity(spans.len());
         for &(stream, from, to) in spans {
             moved.push(checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?);

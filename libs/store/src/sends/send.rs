@@ -13,7 +13,7 @@ use crate::erasure;
 use crate::sends::cancellation_key;
 use crate::sends::chunk::Chunk;
 use crate::sends::expansion;
-use crate::sends::plan::locks::limit_waits_together;
+use crate::sends::plan::locks::TOGETHER;
 use crate::sends::stored_send::is_first_chunk_frozen;
 use crate::{Error, Sends, deliveries::attachment};
 
@@ -33,8 +33,7 @@ impl Sends<'_> {
     /// must process the chunk before it acknowledges the message that contains the send. A process that received the message earlier may
     /// have stopped right after it froze the chunk.
     pub async fn schedule(self, chunk: &Chunk, timer: &NewTimer) -> Result<bool, Error> {
-        let mut transaction = self.0.begin().await?;
-        limit_waits_together(&mut transaction).await?;
+        let mut transaction = self.0.begin_with_limit(TOGETHER).await?;
         let without_erased = erasure::without_erased(&mut transaction, chunk).await?;
         let chunk = without_erased.as_ref().unwrap_or(chunk);
         let request = NewRequest {

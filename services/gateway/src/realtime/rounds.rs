@@ -14,7 +14,7 @@ use store::inbox::projection::ItemKey;
 use tokio::time::Instant;
 
 /// Time between the beginnings of two rounds. A change after a pause begins a round at once.
-const INTERVAL: Duration = Duration::from_millis(16);
+const INTERVAL: Duration = Duration::from_millis(8);
 /// Time for which feeds can join a round that has begun.
 const JOINING: Duration = Duration::from_millis(1);
 /// Feeds that one statement reads for.

@@ -12,7 +12,7 @@ use crate::sends::plan::Freeze;
 use crate::{Error, Sends, erasure};
 
 /// Lock timeout of a transaction that plans chunks of several apps, for locks that a statement cannot skip with `SKIP LOCKED`.
-const TOGETHER: Duration = Duration::from_millis(100);
+pub(crate) const TOGETHER: Duration = Duration::from_millis(100);
 /// Lock timeout of a transaction whose chunks all belong to one app.
 const ALONE: Duration = Duration::from_secs(5);
 
@@ -32,8 +32,7 @@ pub struct BusyLocks {
 impl Sends<'_> {
     /// Does not wait for locks that another transaction holds, but returns them.
     pub async fn lock_free_chunks(self, chunks: &[Chunk]) -> Result<(ChunkLocks, BusyLocks), Error> {
-        let mut transaction = self.0.begin().await?;
-        limit_waits(&mut transaction, TOGETHER).await?;
+        let mut transaction = self.0.begin_with_limit(TOGETHER).await?;
         let apps =
             erasure::try_block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let free = chunks.iter().filter(|chunk| !apps.contains(&chunk.app));
@@ -46,8 +45,7 @@ impl Sends<'_> {
     /// # Errors
     /// Returns an error if a lock does not become free in time ([`Error::is_lock_timeout`]).
     pub async fn lock_all_chunks(self, chunks: &[Chunk]) -> Result<ChunkLocks, Error> {
-        let mut transaction = self.0.begin().await?;
-        limit_waits(&mut transaction, ALONE).await?;
+        let mut transaction = self.0.begin_with_limit(ALONE).await?;
         erasure::block_erasures(&mut transaction, chunks.iter().map(|chunk| chunk.app)).await?;
         let users: BTreeSet<_> = chunks.iter().flat_map(written_users).collect();
         if !users.is_empty() {
@@ -122,15 +120,4 @@ async fn busy_users<'t>(
         }
     }
     Ok(busy)
-}
-
-async fn limit_waits(connection: &mut PgConnection, limit: Duration) -> Result<(), Error> {
-    sqlx::query_scalar!("SELECT set_config('lock_timeout', $1, true)", format!("{}ms", limit.as_millis()))
-        .fetch_one(connection)
-        .await?;
-    Ok(())
-}
-
-pub(crate) async fn limit_waits_together(connection: &mut PgConnection) -> Result<(), Error> {
-    limit_waits(connection, TOGETHER).await
 }
