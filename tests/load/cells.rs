@@ -53,8 +53,8 @@ async fn planned_by(cells: &[Installation], recipients: u32) -> f64 {
         services.extend([Role::Inbox, Role::Dispatcher].map(|role| cell.serve(role, &[])));
         drop(pinned);
     }
-    let rates = cells.iter().map(|cell| plan::planned_per_second(cell, recipients));
-    futures_util::future::join_all(rates).await.into_iter().sum()
+    let planned = cells.iter().map(|cell| plan::planned(cell, recipients, || ()));
+    futures_util::future::join_all(planned).await.iter().map(|planned| planned.per_second).sum()
 }
 
 /// While this exists, the processes that are started run on one core only.

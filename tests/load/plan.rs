@@ -19,8 +19,8 @@ use crate::role::Role;
 use crate::series::Series;
 
 const LONG: Duration = Duration::from_secs(300);
-/// Poll interval of the tables. It is short compared to the measured time.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// Poll interval of the tables: short compared to the measured time, and long enough to cost PostgreSQL little.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Number of rows of a bare insert, and of recipients of a large send.
 const CHUNK: u32 = 500;
 const TOPIC: &str = "everyone";
@@ -34,7 +34,7 @@ pub(crate) struct PlanReport {
     audience: Audience,
     pub(crate) per_second: Series,
     pub(crate) bare_per_second: Series,
-    /// Processor time for one recipient. That of the databases includes the inbox projection.
+    /// Processor time for one recipient, without the start of the services. That of the databases includes the inbox projection.
     pub(crate) service_micros: Series,
     pub(crate) nats_micros: Series,
     pub(crate) postgres_micros: Series,
@@ -85,19 +85,22 @@ impl PlanReport {
     async fn measure(&mut self, installation: &Installation, recipients: u32) {
         let (nats, postgres) = (Processes::named("nats-server"), Processes::named("postgres"));
         let used = || [nats, postgres].map(|some| some.map_or(0, Processes::micros));
-        let each = |before: u64, after: u64| (after - before) as f64 / f64::from(recipients);
 
         clear(installation).await;
         publish(installation, self.audience, recipients).await;
         installation.settle().await;
-        let before = used();
         let inbox = installation.serve(Role::Inbox, &[]);
         let dispatcher = installation.serve(Role::Dispatcher, &[]);
-        self.per_second.push(planned_per_second(installation, recipients).await);
+        let service = Processes::below(dispatcher.id());
+        let mut before = None;
+        let planned = planned(installation, recipients, || before = Some((service.micros(), used()))).await;
+        self.per_second.push(planned.per_second);
+        let (service_before, servers_before) = before.unwrap();
+        let each = |before: u64, after: u64| (after - before) as f64 / f64::from(planned.recipients);
         let after = used();
-        self.service_micros.push(each(0, Processes::below(dispatcher.id()).micros()));
-        self.nats_micros.push(each(before[0], after[0]));
-        self.postgres_micros.push(each(before[1], after[1]));
+        self.service_micros.push(each(service_before, service.micros()));
+        self.nats_micros.push(each(servers_before[0], after[0]));
+        self.postgres_micros.push(each(servers_before[1], after[1]));
         drop((inbox, dispatcher));
 
         installation.settle().await;
@@ -170,29 +173,40 @@ pub(crate) async fn publish(installation: &Installation, audience: Audience, rec
     }
 }
 
-/// Returns the recipients planned per second, from the first that is visible in the database to the last.
-#[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-pub(crate) async fn planned_per_second(installation: &Installation, recipients: u32) -> f64 {
+/// Recipients that were planned from the first that was visible in the database to the last.
+pub(crate) struct Planned {
+    pub(crate) recipients: u32,
+    pub(crate) per_second: f64,
+}
+
+/// Waits until all recipients are planned. Calls `on_start` when the first is visible.
+pub(crate) async fn planned(
+    installation: &Installation,
+    recipients: u32,
+    on_start: impl FnOnce(),
+) -> Planned {
     let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
     // The sum is over few rows: one for each new request.
     let (app, first) = (installation.app.0, old_sends::first_new_send());
-    let mut planned = async || -> i64 {
+    let mut planned_now = async || -> i64 {
         let sum =
             "SELECT coalesce(sum(recipients), 0)::bigint FROM request WHERE app_id = $1 AND send_id >= $2";
         sqlx::query_scalar(sum).bind(app).bind(first).fetch_one(&mut connection).await.unwrap()
     };
     let (seen, began) = eventually(LONG, "planning starts", async || {
-        let seen = planned().await;
+        let seen = planned_now().await;
         (seen > 0).then(|| (seen, Instant::now()))
     })
     .await;
+    on_start();
     let (mut done, mut look) = (seen, tokio::time::interval(LOOK_EVERY));
     while done < i64::from(recipients) {
         assert!(began.elapsed() < LONG, "{done} of {recipients} recipients are planned");
         look.tick().await;
-        done = planned().await;
+        done = planned_now().await;
     }
-    let rate = (done - seen) as f64 / began.elapsed().as_secs_f64();
+    let counted = u32::try_from(done - seen).unwrap();
+    let per_second = f64::from(counted) / began.elapsed().as_secs_f64();
     // All messages are published once the bodies of the sends are gone, which the next measurement relies on.
     eventually(LONG, "every send is dispatched", async || {
         let open: i64 = sqlx::query_scalar("SELECT count(*) FROM request WHERE body IS NOT NULL")
@@ -202,7 +216,7 @@ pub(crate) async fn planned_per_second(installation: &Installation, recipients: 
         (open == 0).then_some(())
     })
     .await;
-    rate
+    Planned { recipients: counted, per_second }
 }
 
 /// Inserts the rows of the plans alone, 500 per transaction, and returns the rows per second.

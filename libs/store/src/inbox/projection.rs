@@ -20,7 +20,7 @@ use sqlx::{Postgres, Transaction};
 use uuid::Uuid;
 
 use crate::database::checkpoint;
-use crate::database::columns::columns;
+use crate::database::columns::{columns, integer};
 use crate::database::instant::instant;
 use crate::{Error, Inbox};
 
@@ -77,10 +77,10 @@ macro_rules! insert_items {
     ($end:literal, $columns:expr) => {
         sqlx::query!(
             "INSERT INTO inbox_item (app_id, user_number, id, send_id, category_id, created_at, event_id, content)
-             SELECT app_id, user_number, id, send_id, category_id, created_at, event_id, content.text::json
+             SELECT app_id, user_number, id, send_id, category_id, created_at, event_id,
+               (SELECT $9::text[]::json[])[content_number]
              FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::timestamptz[], $7::uuid[],
-               $8::bigint[]) AS new (app_id, user_number, id, send_id, category_id, created_at, event_id, content_number)
-             JOIN unnest($9::text[]) WITH ORDINALITY AS content (text, content_number) USING (content_number) "
+               $8::int[]) AS new (app_id, user_number, id, send_id, category_id, created_at, event_id, content_number) "
                 + $end,
             &$columns.app_id,
             &$columns.user_number,
@@ -166,7 +166,7 @@ struct ItemColumns<'a> {
     category_id: Vec<Option<i64>>,
     created_at: Vec<DateTime<Utc>>,
     event_id: Vec<Uuid>,
-    content_number: Vec<i64>,
+    content_number: Vec<i32>,
     content: Vec<&'a str>,
 }
 
@@ -197,7 +197,7 @@ impl ItemColumns<'_> {
 }
 
 /// Numbers start at 1.
-fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
+fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i32>) {
     let mut contents: Vec<&str> = Vec::new();
     let mut last: Option<&Arc<str>> = None;
     let numbers = items
@@ -209,7 +209,7 @@ fn number_contents(items: &[NewItem]) -> (Vec<&str>, Vec<i64>) {
                 contents.push(&item.content);
                 last = Some(&item.content);
             }
-            i64::try_from(contents.len()).unwrap_or(i64::MAX)
+            integer(contents.len())
         })
         .collect();
     (contents, numbers)

@@ -126,6 +126,35 @@ async fn a_plan_that_was_pinned_in_a_new_installation_stays_good() {
     bench.assert_nothing_found();
 }
 
+/// PostgreSQL planned the join of several chunks as a scan of all users, if the app has only some dozen times as many.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_users_of_several_chunks_are_read_without_the_other_users_of_their_app() {
+    let database = Database::with_schema().await;
+    let mut bench = Bench::start(&database).await;
+    bench.execute("INSERT INTO app (name, api_key) VALUES ('shop', 'shop')").await;
+    bench
+        .execute("INSERT INTO app_user (app_id, identifier) SELECT 1, 'user-' || n FROM generate_series(1, 50000) n")
+        .await;
+    bench.execute("VACUUM ANALYZE app_user").await;
+    let is_meant = |statement: &&Statement| {
+        statement.file.starts_with("sends/facts/people")
+            && statement.sql.contains("named (app_id, identifier)")
+    };
+    let meant: Vec<_> = bench.statements.iter().filter(is_meant).collect();
+    assert_eq!(meant.len(), 1);
+    let explain = format!("EXPLAIN (ANALYZE, FORMAT JSON) {}", meant[0].sql);
+    let names: Vec<_> = (1..=1_000).map(|number| format!("user-{}", number * 49)).collect();
+    let row = sqlx::query(AssertSqlSafe(explain))
+        .bind(vec![1_i64; names.len()])
+        .bind(&names)
+        .fetch_one(&mut bench.connection)
+        .await
+        .unwrap();
+    let mut cost = Cost::default();
+    cost.add(&row.get::<Value, _>(0)[0]["Plan"], &["app_user".to_owned()]);
+    assert!((cost.read - 1_000.0).abs() < 0.5, "{} users are read for 1,000", cost.read);
+}
+
 impl Bench {
     async fn start(database: &Database) -> Bench {
         // The session has the settings of a service's session, but longer time limits. Foreign keys and triggers are off.

@@ -12,7 +12,9 @@ const OLD: i64 = 50_000;
 const SENDS: usize = 1_000;
 const COUNTED: i64 = 1_000;
 /// Index entries of each row. Another index makes every send slower.
-const INDEXES: [(&str, i64); 4] = [("delivery", 3), ("plan", 1), ("planned_recipient", 1), ("request", 1)];
+const INDEXES: [(&str, i64); 4] = [("delivery", 3), ("plan", 1), ("planned_recipient", 2), ("request", 1)];
+/// Indexes in which the rows of most sends have no entry: of recipients who are not users, SMS, and sends that are not completely planned.
+const PARTIAL: [&str; 3] = ["planned_recipient_unknown", "delivery_sms_target", "request_kept"];
 
 /// Number of transactions that have stored plans.
 const PLANS: &str = "SELECT count(DISTINCT xmin::text) FROM plan";
@@ -87,13 +89,15 @@ impl World {
         .await
     }
 
-    /// Number of indexes in which every row of a table has an entry.
+    /// Number of indexes of each table, except [`PARTIAL`].
     async fn indexes(&self) -> Vec<(String, i64)> {
         sqlx::query_as(
             "SELECT indrelid::regclass::text AS relation, count(*) FROM pg_index
-             WHERE indrelid = ANY ($1::regclass[]) AND indpred IS NULL GROUP BY indrelid ORDER BY relation",
+             WHERE indrelid = ANY ($1::regclass[]) AND indexrelid <> ALL ($2::regclass[])
+             GROUP BY indrelid ORDER BY relation",
         )
         .bind(INDEXES.map(|(table, _)| table))
+        .bind(PARTIAL)
         .fetch_all(&self.pool)
         .await
         .unwrap()

@@ -13,7 +13,7 @@ use crate::database::columns::columns;
 ///
 /// The transaction must hold the lock on the checkpoint of the users' partition, so no other transaction writes these counters.
 /// The first statement finds the newest version of each row, as described in [`crate::database::checkpoint`]. The second
-/// adds the rows that are missing.
+/// adds the rows that are missing, and needs no check for duplicates because of the lock.
 pub(super) async fn add(
     connection: &mut PgConnection,
     mut counts: BTreeMap<(AppId, UserNumber), Counts>,
@@ -72,10 +72,8 @@ async fn insert(
         hidden = counts.hidden,
     }
     sqlx::query!(
-        "INSERT INTO inbox_counter AS c (app_id, user_number, total, unread, unseen, hidden)
-         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-         ON CONFLICT (app_id, user_number) DO UPDATE SET total = c.total + excluded.total,
-           unread = c.unread + excluded.unread, unseen = c.unseen + excluded.unseen, hidden = c.hidden + excluded.hidden",
+        "INSERT INTO inbox_counter (app_id, user_number, total, unread, unseen, hidden)
+         SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])",
         &app_id,
         &user_number,
         &total,

@@ -55,9 +55,15 @@ pub(super) async fn read(
         .collect();
     let (apps, identifiers): (Vec<i64>, Vec<&str>) =
         named.into_iter().map(|(app, name)| (app.0, name)).unzip();
+    // Looks each user up by the key. A join of hundreds of users was planned as a scan of all users of the app.
     let rows = sqlx::query!(
-        r#"SELECT app_id, number, identifier, profile AS "profile: Json<Object>" FROM app_user
-         JOIN unnest($1::bigint[], $2::text[]) AS named (app_id, identifier) USING (app_id, identifier)"#,
+        r#"SELECT named.app_id AS "app_id!", u.number, u.identifier, u.profile AS "profile: Json<Object>"
+         FROM unnest($1::bigint[], $2::text[]) AS named (app_id, identifier)
+         CROSS JOIN LATERAL (
+           SELECT number, identifier, profile FROM app_user
+           WHERE app_id = named.app_id AND identifier BETWEEN named.identifier AND named.identifier
+           ORDER BY identifier LIMIT 1
+         ) AS u"#,
         &apps,
         &identifiers as &[&str]
     )
