@@ -73,11 +73,7 @@ pub(super) async fn insert(
 }
 
 /// Publishes jobs, several in a message, like the dispatcher.
-pub(super) async fn publish(
-    installation: &Installation,
-    channel: Channel,
-    jobs: &[(SendId, DeliveryJob)],
-) {
+pub(super) async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId, DeliveryJob)]) {
     let stream = StreamName::Job(channel, Lane::Transactional);
     let event = |(send_id, job): &(SendId, DeliveryJob)| {
         let envelope = Envelope {

@@ -51,7 +51,7 @@ pub(crate) struct MailReport {
     postgres_micros: Series,
     /// Most resident memory of the worker in MiB.
     peak: Series,
-    /// How often a file was read from PostgreSQL.
+    /// Number of reads of files from PostgreSQL.
     reads: Series,
 }
 
@@ -84,8 +84,10 @@ pub(crate) async fn measure(installation: &Installation, rounds: u32, emails: us
         ("  four times as many", Kind::Own, emails * 4),
         ("files of 10 MiB", Kind::WithFiles, RECIPIENTS),
     ];
-    let mut reports: Vec<MailReport> =
-        kinds.iter().map(|(name, ..)| MailReport { name: (*name).to_owned(), ..MailReport::default() }).collect();
+    let mut reports: Vec<MailReport> = kinds
+        .iter()
+        .map(|(name, ..)| MailReport { name: (*name).to_owned(), ..MailReport::default() })
+        .collect();
     for round in 1..=rounds {
         for ((name, kind, emails), report) in kinds.iter().zip(&mut reports) {
             eprintln!("mail: round {round} of {rounds}, {emails} emails with {}", name.trim());
@@ -311,7 +313,14 @@ pub(crate) fn show_mail(f: &mut fmt::Formatter<'_>, reports: &[MailReport]) -> f
     writeln!(
         f,
         "\n{:<32}{:>10}{:>9}{:>10}{:>10}{:>24}{:>10}{:>8}",
-        "mail, one worker", "emails/s", "MB/s", "of bare", "bare/s", "µs own/nats/postgres", "peak MiB", "reads"
+        "mail, one worker",
+        "emails/s",
+        "MB/s",
+        "of bare",
+        "bare/s",
+        "µs own/nats/postgres",
+        "peak MiB",
+        "reads"
     )?;
     for mail in reports {
         let micros = [&mail.service_micros, &mail.nats_micros, &mail.postgres_micros];

@@ -38,7 +38,13 @@ pub(super) struct Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S, idle: Duration, manner: Manner) -> Self {
-        Wire { stream: BufReader::with_capacity(READ, stream), replies: Vec::new(), idle, line: Vec::new(), manner }
+        Wire {
+            stream: BufReader::with_capacity(READ, stream),
+            replies: Vec::new(),
+            idle,
+            line: Vec::new(),
+            manner,
+        }
     }
 
     pub(super) fn last_line(&self) -> &[u8] {
