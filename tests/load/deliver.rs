@@ -4,6 +4,7 @@
 mod email;
 mod http;
 mod jobs;
+pub(crate) mod mail;
 mod mobile_push;
 mod skeleton;
 mod sms;

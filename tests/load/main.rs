@@ -1,4 +1,4 @@
-//! Benchmarks of throughput: accepted sends, planned recipients, projected inbox events, deliveries and webhooks per second, and the
+//! Benchmarks of throughput: accepted sends, planned recipients, projected inbox events, deliveries, large emails and webhooks per second, and the
 //! cost of live connections and of viewers of the console, and the time from acceptance to arrival. Each rate is compared with a bare implementation in the same run.
 //!
 //! Compare runs only by these ratios, and by rates and times only within a run, because the speed of a machine changes over time.
@@ -59,6 +59,9 @@ struct Arguments {
     /// Deliveries for each measurement of a channel
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(5_000..=100_000))]
     deliveries: u32,
+    /// Large emails for each measurement of them
+    #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(100..=20_000))]
+    emails: u32,
     /// Ended sends, with one delivery each, that are in the tables during the measurements, except cells
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=2_000_000))]
     old_deliveries: u32,
@@ -85,6 +88,7 @@ enum Measurement {
     Plan,
     Project,
     Deliver,
+    Mail,
     Webhooks,
     Live,
     Latency,
@@ -142,6 +146,10 @@ async fn measure(arguments: &Arguments) {
     if wanted(Measurement::Deliver) {
         let deliveries = arguments.deliveries as usize;
         report.deliver = deliver::measure(&installation, arguments.rounds, deliveries).await;
+    }
+    if wanted(Measurement::Mail) {
+        let emails = arguments.emails as usize;
+        report.mail = deliver::mail::measure(&installation, arguments.rounds, emails).await;
     }
     if wanted(Measurement::Webhooks) {
         let webhooks = arguments.webhooks as usize;

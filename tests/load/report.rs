@@ -13,6 +13,7 @@ use crate::accept::Accepted;
 use crate::cells::CellsReport;
 use crate::connections::CONNECTIONS;
 use crate::deliver::DeliveryReport;
+use crate::deliver::mail::{MailReport, show_mail};
 use crate::installation::PARTITIONS;
 use crate::latency::LatencyReport;
 use crate::live::LiveReport;
@@ -33,6 +34,7 @@ pub(crate) struct Report {
     pub(crate) plan: Vec<PlanReport>,
     pub(crate) project: Vec<ProjectionReport>,
     pub(crate) deliver: Vec<DeliveryReport>,
+    pub(crate) mail: Vec<MailReport>,
     pub(crate) webhooks: Vec<DeliveryReport>,
     pub(crate) live: Option<LiveReport>,
     pub(crate) latency: Option<LatencyReport>,
@@ -53,6 +55,7 @@ impl Report {
             plan: Vec::new(),
             project: Vec::new(),
             deliver: Vec::new(),
+            mail: Vec::new(),
             webhooks: Vec::new(),
             live: None,
             latency: None,
@@ -95,6 +98,9 @@ impl fmt::Display for Report {
             if !reports.is_empty() {
                 show_delivered(f, title, reports)?;
             }
+        }
+        if !self.mail.is_empty() {
+            show_mail(f, &self.mail)?;
         }
         if let Some(live) = &self.live {
             show_live(f, live)?;

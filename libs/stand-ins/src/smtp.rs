@@ -13,7 +13,7 @@ mod wire;
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub struct SmtpSettings {
     /// Maximum size of an email's content, in bytes.
     pub max_size: usize,
     pub manner: Manner,
+    /// True for benchmarks: the server counts emails, and neither checks nor keeps their content.
+    pub counts_only: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +75,7 @@ impl Default for SmtpSettings {
             pipelining: true,
             max_size: 25 << 20,
             manner: Manner::Usual,
+            counts_only: false,
         }
     }
 }
@@ -95,6 +98,8 @@ struct Server {
     accepted: AtomicUsize,
     open: AtomicUsize,
     most_open: AtomicUsize,
+    counted: AtomicUsize,
+    counted_bytes: AtomicU64,
 }
 
 impl SmtpStandIn {
@@ -110,6 +115,8 @@ impl SmtpStandIn {
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             most_open: AtomicUsize::new(0),
+            counted: AtomicUsize::new(0),
+            counted_bytes: AtomicU64::new(0),
         });
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let accepting = accept(listener, server.clone(), stop.clone(), tasks.clone());
@@ -159,6 +166,13 @@ impl SmtpStandIn {
     #[must_use]
     pub fn most_open_connections(&self) -> usize {
         self.server.most_open.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of emails that a server with `counts_only` accepted, and the bytes of their contents.
+    #[must_use]
+    pub fn counted(&self) -> (usize, u64) {
+        let Server { counted, counted_bytes, .. } = &*self.server;
+        (counted.load(Ordering::Relaxed), counted_bytes.load(Ordering::Relaxed))
     }
 
     pub(crate) fn shared_script(&self) -> Arc<Script> {

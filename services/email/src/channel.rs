@@ -55,7 +55,10 @@ impl EmailSender {
     /// that takes long to answer must not delay the large emails to others.
     async fn prepare(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
-        let room = self.large.enter(call.app, size).await;
+        let room = match call.send_id {
+            Some(send) => self.large.enter(call.app, send, size).await,
+            None => None,
+        };
         Ok(Enclosures { room, ..self.sources.load_enclosures(call, files).await? })
     }
 

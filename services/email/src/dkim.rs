@@ -190,26 +190,58 @@ fn push_relaxed(out: &mut String, field: &str) {
 fn body_hash<'a>(pieces: impl Iterator<Item = &'a str>) -> impl AsRef<[u8]> {
     let mut hash = Context::new(&SHA256);
     let mut empty_lines = 0_usize;
-    for line in pieces.flat_map(|piece| piece.split_terminator("\r\n")) {
-        let trimmed = line.trim_end_matches([' ', '\t']);
-        if trimmed.is_empty() {
-            empty_lines += 1;
+    for piece in pieces {
+        if is_canonical(piece) {
+            hash.update(b"\r\n".repeat(std::mem::take(&mut empty_lines)).as_slice());
+            hash.update(piece.as_bytes());
             continue;
         }
-        for _ in 0..std::mem::take(&mut empty_lines) {
+        for line in piece.split_terminator("\r\n") {
+            let trimmed = line.trim_end_matches([' ', '\t']);
+            if trimmed.is_empty() {
+                empty_lines += 1;
+                continue;
+            }
+            for _ in 0..std::mem::take(&mut empty_lines) {
+                hash.update(b"\r\n");
+            }
+            let mut in_space = false;
+            for run in trimmed.split_inclusive([' ', '\t']) {
+                let word = run.trim_end_matches([' ', '\t']);
+                if in_space && !word.is_empty() {
+                    hash.update(b" ");
+                    in_space = false;
+                }
+                hash.update(word.as_bytes());
+                in_space |= word.len() < run.len();
+            }
             hash.update(b"\r\n");
         }
-        let mut in_space = false;
-        for run in trimmed.split_inclusive([' ', '\t']) {
-            let word = run.trim_end_matches([' ', '\t']);
-            if in_space && !word.is_empty() {
-                hash.update(b" ");
-                in_space = false;
-            }
-            hash.update(word.as_bytes());
-            in_space |= word.len() < run.len();
-        }
-        hash.update(b"\r\n");
     }
     hash.finish()
+}
+
+/// Returns true if the canonical form of a piece is the piece itself, as for a file in base64.
+fn is_canonical(piece: &str) -> bool {
+    let is_empty_line = || piece.starts_with("\r\n") || piece.contains("\r\n\r\n");
+    piece.ends_with("\r\n") && !piece.contains(' ') && !piece.contains('\t') && !is_empty_line()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_hash_of_its_lines() {
+        let hash = |pieces: &[&str]| body_hash(pieces.iter().copied()).as_ref().to_vec();
+        let (head, file, end) = ("--a\r\nContent-Type: a/b\r\n\r\n", "QUJD\r\nQQ==\r\n", "\r\n--a--\r\n\r\n");
+        // Spaces at line ends are left out, so these lines are hashed one by one.
+        let by_lines = "QUJD \r\nQQ==\t\r\n";
+        assert!(is_canonical(file) && !is_canonical(by_lines));
+        assert_eq!(hash(&[head, file, end]), hash(&[head, by_lines, end]));
+        assert_eq!(hash(&["\r\n\r\n", file, "\r\n"]), hash(&["\r\n\r\n", by_lines]));
+        for other in ["", "\r\n", "a", "a b\r\n", "a\r\n\r\nb\r\n", "\r\na\r\n", "a\tb\r\n"] {
+            assert!(!is_canonical(other), "{other:?}");
+        }
+    }
 }

@@ -15,6 +15,7 @@ mod message;
 mod parts;
 mod plain_text;
 pub mod postmark;
+mod quoted_printable;
 mod settings;
 pub mod smtp;
 mod sources;

@@ -49,10 +49,9 @@ impl OutgoingMail {
     pub(crate) fn build(letter: &Letter<'_>, signer: Option<&Signer>) -> Result<Self, LetterError> {
         let mut headers = headers_of(letter)?;
         let body = parts::write(letter, &mut headers)?;
-        let mut texts = body.iter().filter_map(Piece::text);
-        if !(is_made_of_lines(&headers) && texts.all(is_made_of_lines)) {
-            return Err(LetterError::Build);
-        }
+        let dots_of = |piece: &Piece| piece.text().map_or(Some(Vec::new()), dotted_lines);
+        let dots: Option<Vec<_>> = body.iter().map(dots_of).collect();
+        let (Some(_), Some(dots)) = (dotted_lines(&headers), dots) else { return Err(LetterError::Build) };
         let mut signature = String::new();
         if let Some(signer) = signer {
             let at = u64::try_from(letter.date.millis()).unwrap_or_default() / 1_000;
@@ -61,9 +60,10 @@ impl OutgoingMail {
         }
         // Double the dots at line starts only now: the signature must cover the lines without the doubled dots.
         let head = [signature.as_str(), headers.as_str(), "\r\n"].concat();
-        let mut pieces = vec![Piece::Text(stuffed(&head))];
-        pieces.extend(body.into_iter().map(|piece| match piece {
-            Piece::Text(text) => Piece::Text(stuffed(&text)),
+        let head_dots = dotted_lines(&head).ok_or(LetterError::Build)?;
+        let mut pieces = vec![Piece::Text(stuffed(head, &head_dots))];
+        pieces.extend(body.into_iter().zip(dots).map(|(piece, dots)| match piece {
+            Piece::Text(text) => Piece::Text(stuffed(text, &dots)),
             file @ Piece::File(_) => file,
         }));
         let others: Vec<Address> = letter.cc.iter().chain(&letter.bcc).cloned().collect();
@@ -130,28 +130,80 @@ fn insert(headers: &mut Headers, name: &str, value: &str) -> Result<(), LetterEr
     Ok(())
 }
 
-/// Returns true if every CR and LF is part of a CRLF, and no line exceeds 998 octets (RFC 5322 section 2.1.1).
-fn is_made_of_lines(text: &str) -> bool {
-    let mut before = 0;
-    let paired = text.bytes().all(|byte| {
-        let paired = (byte == b'\n') == (before == b'\r');
-        before = byte;
-        paired
-    });
-    paired && before != b'\r' && text.split("\r\n").all(|line| line.len() <= LONGEST_LINE)
+/// Returns the offsets of the lines that begin with a dot. None unless every CR and LF is part of a CRLF, and no line exceeds 998 octets
+/// (RFC 5322 section 2.1.1).
+fn dotted_lines(text: &str) -> Option<Vec<usize>> {
+    let (mut dots, mut at, mut ended) = (Vec::new(), 0, 0);
+    for line in text.split_inclusive('\n') {
+        let content = match line.strip_suffix('\n') {
+            Some(content) => {
+                ended += 1;
+                content.strip_suffix('\r')?
+            }
+            None => line,
+        };
+        if content.len() > LONGEST_LINE {
+            return None;
+        }
+        if content.starts_with('.') {
+            dots.push(at);
+        }
+        at += line.len();
+    }
+    (parts::count(text, |octet| octet == b'\r') == ended).then_some(dots)
 }
 
-fn stuffed(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 64);
-    for line in text.split_inclusive('\n') {
-        if line.starts_with('.') {
-            out.push('.');
-        }
-        out.push_str(line);
+/// Doubles the dots at these offsets. Few texts have any.
+fn stuffed(text: String, dots: &[usize]) -> String {
+    if dots.is_empty() {
+        return text;
     }
+    let mut out = String::with_capacity(text.len() + dots.len());
+    let mut from = 0;
+    for &dot in dots {
+        out.push_str(text.get(from..dot).unwrap_or_default());
+        out.push('.');
+        from = dot;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
     out
 }
 
 fn build(_: fmt::Error) -> LetterError {
     LetterError::Build
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_must_consist_of_lines_that_fit() {
+        let long = "x".repeat(LONGEST_LINE);
+        for whole in ["", "a", "a\r\n", "\r\n\r\nb", &format!("{long}\r\n{long}")] {
+            assert!(dotted_lines(whole).is_some(), "{whole:?}");
+        }
+        for broken in [
+            "\r",
+            "\n",
+            "a\nb\r\n",
+            "a\rb\r\n",
+            "\r\r\n",
+            "\r\n\r",
+            "\n\r",
+            &format!("{long}x\r\n"),
+            &format!("a\r\n{long}x"),
+        ] {
+            assert_eq!(dotted_lines(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn dots_at_line_starts_are_doubled() {
+        for (text, doubled) in
+            [("a.\r\nb.c", "a.\r\nb.c"), (".", ".."), (".\r\n.\r\n..a", "..\r\n..\r\n...a")]
+        {
+            assert_eq!(stuffed(text.to_owned(), &dotted_lines(text).unwrap()), doubled);
+        }
+    }
 }

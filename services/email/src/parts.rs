@@ -21,6 +21,7 @@ use lettre::message::header::{ContentDisposition, ContentTransferEncoding, Conte
 use crate::encoded_words;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
+use crate::quoted_printable;
 
 /// Piece of an email. Emails with the same file share its encoded text.
 #[derive(Clone, Debug)]
@@ -145,7 +146,7 @@ fn write_text(
     outer: Option<&mut String>,
     body: &mut String,
 ) -> Result<(), LetterError> {
-    let beyond_ascii = content.bytes().filter(|byte| !byte.is_ascii()).count();
+    let beyond_ascii = count(content, |octet| !octet.is_ascii());
     // Quoted-printable writes a non-ASCII octet as three octets; base64 writes any three octets as four. So base64 is
     // shorter if more than a sixth of the octets are non-ASCII.
     let encoding = if beyond_ascii * 6 > content.len() {
@@ -153,8 +154,6 @@ fn write_text(
     } else {
         ContentTransferEncoding::QuotedPrintable
     };
-    let encoded =
-        Body::new_with_encoding(with_crlf(content).into_bytes(), encoding).map_err(|_| LetterError::Build)?;
     let mut head = Headers::with_capacity(2);
     head.set(kind.clone());
     head.set(encoding);
@@ -163,13 +162,25 @@ fn write_text(
         Some(outer) => write!(outer, "{head}").map_err(build)?,
         None => write!(body, "{head}\r\n").map_err(build)?,
     }
-    body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
+    if encoding == ContentTransferEncoding::QuotedPrintable {
+        quoted_printable::encode(content, body);
+    } else {
+        let encoded = Body::new_with_encoding(with_crlf(content).into_bytes(), encoding);
+        let encoded = encoded.map_err(|_| LetterError::Build)?;
+        body.push_str(str::from_utf8(encoded.as_ref()).map_err(|_| LetterError::Build)?);
+    }
     // The CRLF before a boundary is part of the boundary. So a part of a multipart body gets one more CRLF, even if its
     // content ends with a CRLF.
     if !(is_alone && body.ends_with("\r\n")) {
         body.push_str("\r\n");
     }
     Ok(())
+}
+
+/// Counts octets, many at once.
+pub(crate) fn count(text: &str, counts: impl Fn(u8) -> bool) -> usize {
+    let of_chunk = |chunk: &[u8]| chunk.iter().map(|octet| u8::from(counts(*octet))).sum::<u8>();
+    text.as_bytes().chunks(usize::from(u8::MAX)).map(|chunk| usize::from(of_chunk(chunk))).sum()
 }
 
 /// Files are encoded in base64, which the types `multipart/` and `message/` forbid (RFC 2045 section 6.4): such files are sent as

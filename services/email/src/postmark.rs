@@ -1,4 +1,5 @@
 pub mod answers;
+mod body;
 mod request;
 pub(crate) mod send;
 pub mod settings;

@@ -1,4 +1,5 @@
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,6 +10,7 @@ use domain::{Answer, AppId, CategoryId, Outcome, SendId, UserNumber};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use moka::future::Cache;
+use moka::policy::EvictionPolicy;
 use service_kit::Context;
 use worker::Call;
 
@@ -27,10 +29,15 @@ pub type Load =
 pub type Link =
     dyn Fn(AppId, UserNumber, CategoryId) -> BoxFuture<'static, Result<Option<String>, String>> + Send + Sync;
 
+/// App, send and number of a file.
+type FileKey = (AppId, SendId, u32);
+
 pub struct Sources {
     load: Box<Load>,
     link: Box<Link>,
-    encoded: Cache<(AppId, SendId, u32), Arc<str>>,
+    encoded: Cache<FileKey, Arc<str>>,
+    /// Files that emails are sent with, even if the cache has no room for them.
+    in_use: Mutex<HashMap<FileKey, Weak<str>>>,
 }
 
 #[derive(Clone, Debug)]
@@ -42,9 +49,7 @@ enum AttachmentError {
 impl Sources {
     #[must_use]
     pub fn new(load: Box<Load>, link: Box<Link>) -> Self {
-        let weight =
-            |_: &(AppId, SendId, u32), text: &Arc<str>| u32::try_from(text.len()).unwrap_or(u32::MAX);
-        Sources { load, link, encoded: Cache::builder().max_capacity(KEPT).weigher(weight).build() }
+        Sources { load, link, encoded: cache(KEPT), in_use: Mutex::default() }
     }
 
     #[must_use]
@@ -87,14 +92,26 @@ impl Sources {
         Ok(Enclosures { attachments, unsubscribe: self.unsubscribe(call.app, call.job).await?, room: None })
     }
 
+    /// Reads and encodes a file once for concurrent emails, and for later ones as long as it is kept or in use.
     async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, AttachmentError> {
+        let key = (app, send, number);
         let reading = async {
+            if let Some(in_use) = self.in_use().get(&key).and_then(Weak::upgrade) {
+                return Ok(in_use);
+            }
             let read = (self.load)(app, send, number).await.map_err(AttachmentError::Unavailable)?;
-            Ok(in_lines(&read.ok_or(AttachmentError::Gone)?))
+            let encoded = in_lines(&read.ok_or(AttachmentError::Gone)?);
+            let mut in_use = self.in_use();
+            in_use.retain(|_, file| file.strong_count() > 0);
+            in_use.insert(key, Arc::downgrade(&encoded));
+            Ok(encoded)
         };
-        let read: Result<_, Arc<AttachmentError>> =
-            self.encoded.try_get_with((app, send, number), reading).await;
+        let read: Result<_, Arc<AttachmentError>> = self.encoded.try_get_with(key, reading).await;
         read.map_err(Arc::unwrap_or_clone)
+    }
+
+    fn in_use(&self) -> MutexGuard<'_, HashMap<FileKey, Weak<str>>> {
+        self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn unsubscribe(&self, app: AppId, job: &DeliveryJob) -> Result<Option<String>, Answer> {
@@ -121,12 +138,48 @@ impl AttachmentError {
     }
 }
 
+fn cache(octets: u64) -> Cache<FileKey, Arc<str>> {
+    let weight = |_: &FileKey, text: &Arc<str>| u32::try_from(text.len()).unwrap_or(u32::MAX);
+    // The files of the newest sends are needed next, however often earlier ones were.
+    Cache::builder().max_capacity(octets).weigher(weight).eviction_policy(EvictionPolicy::lru()).build()
+}
+
 /// Encodes as base64, which contains no dots or hyphens, so no line looks like the end of the email or like a boundary.
-fn in_lines(bytes: &[u8]) -> Arc<str> {
+pub(crate) fn in_lines(bytes: &[u8]) -> Arc<str> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {
         STANDARD.encode_string(line, &mut out);
         out.push_str("\r\n");
     }
     out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_file_in_use_is_not_read_again_although_the_cache_has_dropped_it() {
+        let reads = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&reads);
+        let load: Box<Load> = Box::new(move |_, _, number| {
+            counted.fetch_add(usize::from(number == 0), Ordering::Relaxed);
+            async { Ok(Some(vec![b'.'; 500])) }.boxed()
+        });
+        let link: Box<Link> = Box::new(|_, _, _| async { Ok(None) }.boxed());
+        let sources = Sources { encoded: cache(1_000), ..Sources::new(load, link) };
+        let file = async |number| sources.attachment(AppId(1), SendId(Uuid::nil()), number).await.unwrap();
+        let in_use = file(0).await;
+        for number in 1..5 {
+            file(number).await;
+        }
+        sources.encoded.run_pending_tasks().await;
+        assert!(!sources.encoded.contains_key(&(AppId(1), SendId(Uuid::nil()), 0)));
+        assert!(Arc::ptr_eq(&in_use, &file(0).await));
+        assert_eq!(reads.load(Ordering::Relaxed), 1);
+    }
 }

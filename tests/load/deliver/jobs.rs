@@ -16,9 +16,7 @@ const CHUNK: usize = 2_000;
 
 /// Removes what the previous measurement left, except for ended deliveries, and adds `deliveries` new jobs.
 pub(super) async fn put(installation: &Installation, subject: &Subject, deliveries: usize) {
-    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
-    let statement = "TRUNCATE timer, awaiting_receipt, suppression";
-    sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    let mut connection = clear(installation).await;
     let mut targets = subject.targets.iter().cycle();
     let mut jobs = Vec::with_capacity(deliveries);
     while jobs.len() < deliveries {
@@ -37,7 +35,19 @@ pub(super) async fn put(installation: &Installation, subject: &Subject, deliveri
     }
 }
 
-async fn insert(connection: &mut PgConnection, installation: &Installation, jobs: &[(SendId, DeliveryJob)]) {
+/// Removes what the previous measurement left, except for ended deliveries.
+pub(super) async fn clear(installation: &Installation) -> PgConnection {
+    let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
+    let statement = "TRUNCATE timer, awaiting_receipt, suppression, attachment";
+    sqlx::raw_sql(statement).execute(&mut connection).await.unwrap();
+    connection
+}
+
+pub(super) async fn insert(
+    connection: &mut PgConnection,
+    installation: &Installation,
+    jobs: &[(SendId, DeliveryJob)],
+) {
     let all = || jobs.iter();
     sqlx::query(
         "WITH job AS (
@@ -63,7 +73,7 @@ async fn insert(connection: &mut PgConnection, installation: &Installation, jobs
 }
 
 /// Publishes jobs, several in a message, like the dispatcher.
-async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId, DeliveryJob)]) {
+pub(super) async fn publish(installation: &Installation, channel: Channel, jobs: &[(SendId, DeliveryJob)]) {
     let stream = StreamName::Job(channel, Lane::Transactional);
     let event = |(send_id, job): &(SendId, DeliveryJob)| {
         let envelope = Envelope {

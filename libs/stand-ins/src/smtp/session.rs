@@ -291,6 +291,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             None if self.to.is_empty() => return Ok(self.reply_and_continue("503 5.5.1 RCPT first")),
             None => self.wire.reply("354 end with a dot"),
         }
+        if self.server.settings.counts_only {
+            let bytes = self.wire.discard_content().await?;
+            self.server.counted.fetch_add(1, Ordering::Relaxed);
+            self.server.counted_bytes.fetch_add(bytes, Ordering::Relaxed);
+            self.forget();
+            return Ok(self.reply_and_continue("250 2.0.0 counted"));
+        }
         let mut content = Content::new(self.server.settings.max_size);
         let mut first = true;
         loop {

@@ -25,6 +25,9 @@ impl Flaw {
     }
 }
 
+/// Bytes that are read at once. Large emails arrive in large pieces.
+const READ: usize = 64 * 1024;
+
 pub(super) struct Wire<S> {
     stream: BufReader<S>,
     replies: Vec<u8>,
@@ -35,7 +38,13 @@ pub(super) struct Wire<S> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S, idle: Duration, manner: Manner) -> Self {
-        Wire { stream: BufReader::new(stream), replies: Vec::new(), idle, line: Vec::new(), manner }
+        Wire {
+            stream: BufReader::with_capacity(READ, stream),
+            replies: Vec::new(),
+            idle,
+            line: Vec::new(),
+            manner,
+        }
     }
 
     pub(super) fn last_line(&self) -> &[u8] {
@@ -66,6 +75,27 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
         }
         Ok(self.finish_line(length > max))
+    }
+
+    /// Reads content up to its final dot, and returns its size in bytes. Looks for the dot only at the end of what has arrived, so the client
+    /// must send nothing more until it is answered.
+    pub(super) async fn discard_content(&mut self) -> io::Result<u64> {
+        let mut last = *b"\0\0\0\r\n";
+        let mut bytes = 0;
+        self.flush().await?;
+        while last != *b"\r\n.\r\n" {
+            let available = timeout(self.idle, self.stream.fill_buf()).await??;
+            if available.is_empty() {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            let new = available.len().min(last.len());
+            last.rotate_left(new);
+            last[5 - new..].copy_from_slice(&available[available.len() - new..]);
+            let taken = available.len();
+            self.stream.consume(taken);
+            bytes += taken as u64;
+        }
+        Ok(bytes)
     }
 
     fn finish_line(&mut self, too_long: bool) -> Result<(), Flaw> {

@@ -21,14 +21,17 @@ impl Writer {
     /// Writes text. White space of HTML becomes one space; a no-break space becomes a space that is kept. Other control characters
     /// are left out.
     pub(super) fn text(&mut self, text: &str) {
-        for word in text.split_inclusive(|letter: char| letter.is_ascii_whitespace()) {
-            let bare = word.trim_end_matches(|letter: char| letter.is_ascii_whitespace());
-            if bare.contains(|letter: char| letter == '\u{a0}' || letter.is_control()) {
-                self.word(&bare.replace('\u{a0}', " ").replace(|letter: char| letter.is_control(), ""));
+        let mut rest = text;
+        while !rest.is_empty() {
+            let end = rest.bytes().position(|octet| octet.is_ascii_whitespace());
+            let (word, after) = rest.split_at_checked(end.unwrap_or(rest.len())).unwrap_or((rest, ""));
+            if word.bytes().any(may_be_special) {
+                self.word(&word.replace('\u{a0}', " ").replace(|letter: char| letter.is_control(), ""));
             } else {
-                self.word(bare);
+                self.word(word);
             }
-            self.space |= bare.len() < word.len();
+            self.space |= end.is_some();
+            rest = after.get(1..).unwrap_or_default();
         }
     }
 
@@ -77,4 +80,9 @@ impl Writer {
         self.out.push('\n');
         self.out
     }
+}
+
+/// True for the first octet of a control character or a no-break space, and of a few other characters.
+fn may_be_special(octet: u8) -> bool {
+    octet.is_ascii_control() || octet == 0xC2
 }

@@ -1,4 +1,6 @@
-use domain::content::Object;
+use std::sync::Arc;
+
+use domain::content::{Attachment, Object};
 use domain::provider_override;
 use lettre::Address;
 use serde_json::{Map, Value, json};
@@ -8,12 +10,44 @@ use super::send::Postmark;
 use super::settings::PostmarkSettings;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
+use crate::parts::Piece;
 
+/// Returns the JSON of a request.
 pub(super) fn of(
     settings: &PostmarkSettings,
     letter: &Letter<'_>,
     overrides: Option<&Object>,
-) -> Result<Value, LetterError> {
+) -> Result<Vec<Piece>, LetterError> {
+    let mut json = Value::Object(members(settings, letter, overrides)?).to_string();
+    if letter.attachments.is_empty() {
+        return Ok(vec![Piece::Text(json)]);
+    }
+    // The attachments become the last member.
+    json.pop();
+    json.push_str(",\"Attachments\":[");
+    let mut pieces = Vec::with_capacity(letter.attachments.len() * 2 + 1);
+    for (number, (file, content)) in letter.attachments.iter().enumerate() {
+        if number > 0 {
+            json.push(',');
+        }
+        json.push_str(&attachment(file).to_string());
+        // The content becomes the last member of the attachment.
+        json.pop();
+        json.push_str(",\"Content\":\"");
+        pieces.push(Piece::Text(std::mem::take(&mut json)));
+        pieces.push(Piece::File(Arc::clone(content)));
+        json.push_str("\"}");
+    }
+    json.push_str("]}");
+    pieces.push(Piece::Text(json));
+    Ok(pieces)
+}
+
+fn members(
+    settings: &PostmarkSettings,
+    letter: &Letter<'_>,
+    overrides: Option<&Object>,
+) -> Result<Map<String, Value>, LetterError> {
     let mut body = Map::new();
     let mut set = |name: &str, value: Value| drop(body.insert(name.to_owned(), value));
     set("From", letter.identity.from.to_string().into());
@@ -32,9 +66,6 @@ pub(super) fn of(
         set("HtmlBody", (**html).into());
     }
     set("Headers", headers(letter));
-    if !letter.attachments.is_empty() {
-        set("Attachments", attachments(letter));
-    }
     if let Some(stream) = &settings.stream {
         set("MessageStream", stream.as_str().into());
     }
@@ -44,7 +75,7 @@ pub(super) fn of(
         .as_object_mut()
         .ok_or(LetterError::Member)?
         .insert("deliveryId".to_owned(), letter.delivery().into());
-    Ok(Value::Object(body))
+    Ok(body)
 }
 
 fn list(addresses: &[Address]) -> String {
@@ -62,17 +93,14 @@ fn headers(letter: &Letter<'_>) -> Value {
         .collect()
 }
 
-fn attachments(letter: &Letter<'_>) -> Value {
-    let one = |(file, content): &(&domain::content::Attachment, std::sync::Arc<str>)| {
-        let content = content.replace("\r\n", "");
-        let mut attachment = json!({"Name": file.name, "Content": content, "ContentType": file.content_type});
-        // Postmark sends a file with this member inline, even if the HTML does not refer to it.
-        if let (Some(id), Some(members)) = (&file.content_id, attachment.as_object_mut()) {
-            members.insert("ContentID".to_owned(), format!("cid:{id}").into());
-        }
-        attachment
-    };
-    letter.attachments.iter().map(one).collect()
+/// Returns an attachment without its content.
+fn attachment(file: &Attachment) -> Value {
+    let mut attachment = json!({"Name": file.name, "ContentType": file.content_type});
+    // Postmark sends a file with this member inline, even if the HTML does not refer to it.
+    if let (Some(id), Some(members)) = (&file.content_id, attachment.as_object_mut()) {
+        members.insert("ContentID".to_owned(), format!("cid:{id}").into());
+    }
+    attachment
 }
 
 fn merge(body: &mut Map<String, Value>, overrides: Option<&Object>) -> Result<(), LetterError> {

@@ -3,7 +3,7 @@ use std::time::Duration;
 use domain::content::Object;
 use domain::{Answer, Outcome, Problem, Timestamp};
 use reqwest::RequestBuilder;
-use reqwest::header::{ACCEPT, HeaderValue};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use secrecy::ExposeSecret;
 use serde_json::Value;
 use worker::exchange::{Caller, NoReply};
@@ -11,8 +11,8 @@ use worker::verdict::presentable;
 use worker::{Attempt, Call, Probe, ProviderKind};
 
 use super::answers::{PostmarkReply, answer};
-use super::request;
 use super::settings::PostmarkSettings;
+use super::{body, request};
 use crate::connections::Connections;
 use crate::letter::Letter;
 use crate::letter_error::LetterError;
@@ -75,11 +75,12 @@ async fn send(
     call: &Call<'_>,
 ) -> Result<Answer, LetterError> {
     let overrides = call.job.overrides.get(&call.provider.identifier);
-    let body = request::of(settings, letter, overrides)?;
+    let body = body::of_json(request::of(settings, letter, overrides)?);
     let others = letter.cc.iter().chain(&letter.bcc).map(ToString::to_string);
     let others = others.chain([call.job.target.clone()]);
     let recipients: Vec<String> = std::iter::once(letter.to.to_string()).chain(others).collect();
-    let request = caller.client().post(url(settings, "email")).json(&body);
+    let request = caller.client().post(url(settings, "email"));
+    let request = request.header(CONTENT_TYPE, "application/json").body(body);
     Ok(match ask(caller, request, settings, call.now).await {
         Ok(reply) => {
             let answer = answer(&reply, &recipients);

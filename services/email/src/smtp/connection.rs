@@ -155,9 +155,7 @@ impl Connection {
 
     /// After a failure, the server has not accepted the message, and the connection is of no further use.
     pub(crate) async fn send_content(&mut self, mail: &OutgoingMail) -> Result<(), Failure> {
-        for piece in mail.data.pieces() {
-            self.wire.send_content(piece.as_bytes(), self.times.block).await?;
-        }
+        self.wire.send_content(mail.data.pieces(), self.times.block).await?;
         self.wire.finish_content(self.times.block).await
     }
 

@@ -1,5 +1,5 @@
 use std::fmt::Display;
-use std::io;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -156,14 +156,20 @@ impl<S: Transport> Wire<S> {
         }
     }
 
-    /// Sends a piece of the content, for each block of which the server has `limit`. Stops if the server refuses the email meanwhile.
-    pub(super) async fn send_content(&mut self, piece: &[u8], limit: Duration) -> Result<(), Failure> {
-        let mut left = piece;
+    /// Sends the content, for each block of which the server has `limit`. Stops if the server refuses the email meanwhile.
+    pub(super) async fn send_content<'a>(
+        &mut self,
+        pieces: impl Iterator<Item = &'a str>,
+        limit: Duration,
+    ) -> Result<(), Failure> {
+        let mut slices: Vec<IoSlice<'a>> = pieces.map(|piece| IoSlice::new(piece.as_bytes())).collect();
+        let mut left = &mut slices[..];
+        IoSlice::advance_slices(&mut left, 0);
         while !left.is_empty() {
             let limit = until(self.deadline, limit);
             match within(limit, self.send_or_hear(left)).await {
                 Some(Ok(Some(0))) => return Err(broken(Stage::Content, &"the server closed the connection")),
-                Some(Ok(Some(sent))) => left = left.get(sent..).unwrap_or_default(),
+                Some(Ok(Some(sent))) => IoSlice::advance_slices(&mut left, sent),
                 Some(Ok(None)) => self.hear(Stage::Content)?,
                 Some(Err(error)) => {
                     let refusal = self.last_words(Stage::Content);
@@ -176,10 +182,10 @@ impl<S: Transport> Wire<S> {
     }
 
     /// Sends what the server accepts now. Returns None if the server sends something instead.
-    async fn send_or_hear(&mut self, piece: &[u8]) -> io::Result<Option<usize>> {
+    async fn send_or_hear(&mut self, pieces: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         let Wire { stream, replies, .. } = self;
         std::future::poll_fn(|context| {
-            if let Poll::Ready(sent) = Pin::new(&mut *stream).poll_write(context, piece) {
+            if let Poll::Ready(sent) = Pin::new(&mut *stream).poll_write_vectored(context, pieces) {
                 return Poll::Ready(sent.map(Some));
             }
             let mut piece = [0; PIECE];

@@ -2,16 +2,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use domain::content::{Attachment, EmailContent, EmailOptions};
-use domain::{AppId, Outcome};
+use domain::{AppId, Outcome, SendId};
 use email::{EmailSender, PoolLimits, Sources};
 use futures_util::FutureExt;
 use mail_parser::{MessageParser, MimeHeaders};
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 use testkit::eventually;
 use tokio::task::JoinSet;
+use uuid::Uuid;
 use worker::Outbound;
 
-use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, limits, text};
+use crate::fixture::{LIMIT, Mailer, SEND, TO, assert_sent, attempt, attempt_of, limits, text};
 
 const NAME: &str = "Prüfung \"2026\" – a name long enough to be continued on another line of the header.pdf";
 
@@ -92,18 +93,19 @@ async fn files_arrive_byte_for_byte_with_their_names() {
 }
 
 #[tokio::test]
-async fn a_file_is_read_once_for_all_recipients_of_its_send() {
-    let mailer = Mailer::with(SmtpSettings::default(), limits()).await;
+async fn a_file_is_read_and_encoded_once_for_500_recipients_of_its_send() {
+    let counting = SmtpSettings { counts_only: true, ..SmtpSettings::default() };
+    let mailer = Mailer::with(counting, PoolLimits { queueing: LIMIT * 3, ..limits() }).await;
     let reads = Arc::default();
     let sender = sender(&reads);
     let mut sends = JoinSet::new();
-    for _ in 0..12 {
+    for _ in 0..500 {
         let (sender, provider) = (sender.clone(), mailer.provider.clone());
         let content = with_files(&[(1, "big.txt", "text/plain", 512 << 10)]);
         sends.spawn(async move { attempt(&sender, &provider, TO, content).await });
     }
     sends.join_all().await.iter().for_each(assert_sent);
-    assert_eq!((reads.load(Ordering::Relaxed), mailer.captures().len()), (1, 12));
+    assert_eq!((reads.load(Ordering::Relaxed), mailer.server.counted().0), (1, 500));
 }
 
 #[tokio::test]
@@ -136,9 +138,11 @@ async fn a_slow_server_of_one_app_leaves_room_for_the_large_emails_of_another() 
     mailer.server.script(Rule::stall(Stage::Rcpt).to("slow@example.org").times(3));
     let large = || with_files(&[(1, "big.txt", "text/plain", LARGEST as u64)]);
     let mut slow = JoinSet::new();
-    for _ in 0..6 {
+    // Emails of the same send would share the room.
+    for number in 1..=6 {
         let (sender, provider, content) = (sender.clone(), mailer.provider.clone(), large());
-        slow.spawn(async move { attempt(&sender, &provider, "slow@example.org", content).await });
+        let send = SendId(Uuid::from_u128(number));
+        slow.spawn(async move { attempt_of(send, &sender, &provider, "slow@example.org", content).await });
     }
     let stalled = async || (mailer.server.rules_left() == 0).then_some(());
     eventually(LIMIT, "the server stalls", stalled).await;

@@ -82,6 +82,19 @@ pub(crate) async fn attempt(
     attempt_job(sender, provider, &job(to, content)).await
 }
 
+/// Makes an attempt of an email that belongs to `send`.
+pub(crate) async fn attempt_of(
+    send: SendId,
+    sender: &EmailSender,
+    provider: &Provider,
+    to: &str,
+    content: EmailContent,
+) -> Answer {
+    let (app, lane, job) = (provider.app, Lane::Transactional, &job(to, content));
+    let lease = &Lease::lasting(Duration::from_secs(90));
+    sender.attempt(&Call { app, send_id: Some(send), lane, provider, job, now: NOW, lease }).await
+}
+
 pub(crate) async fn attempt_job(sender: &EmailSender, provider: &Provider, job: &DeliveryJob) -> Answer {
     attempt_within(&Lease::lasting(Duration::from_secs(90)), sender, provider, job).await
 }

@@ -204,6 +204,12 @@ async fn the_request_contains_everything_of_the_email() {
         "Tag": "welcome", "TrackOpens": true,
     });
     assert_eq!(body, expected);
+    let length = captures[0].raw.len().to_string();
+    assert_eq!(
+        captures[0].summary.headers["content-length"],
+        [length],
+        "files do not make the API guess the end"
+    );
 
     let mut alone = job;
     let Content::Email(content) = &mut alone.content else { panic!("{alone:?}") };
