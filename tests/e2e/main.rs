@@ -24,6 +24,7 @@ mod observability;
 mod operators;
 mod over_http;
 mod parked;
+mod pinned;
 mod preferences;
 mod provider;
 mod rebuild;

@@ -81,6 +81,22 @@ impl Arrivals {
         latencies
     }
 
+    /// Number of changes that have arrived.
+    pub(crate) fn count(&self) -> usize {
+        self.arrived.load(Ordering::Acquire)
+    }
+
+    /// Like [`since_publication`](Self::since_publication), with the time until now for a change that has not arrived.
+    pub(crate) fn so_far(&self, changes: Range<usize>) -> Vec<u64> {
+        let now = self.now();
+        let or_now =
+            |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|time| *time > 0).unwrap_or(now);
+        let wait = |change| or_now(&self.arrivals[change]).saturating_sub(or_now(&self.published[change]));
+        let mut waits: Vec<u64> = changes.map(wait).collect();
+        waits.sort_unstable();
+        waits
+    }
+
     /// Returns the time from the publication of each change to its arrival in microseconds, shortest first.
     pub(crate) fn since_publication(&self, changes: Range<usize>) -> Vec<u64> {
         let at = |times: &[AtomicU64], change: usize| times[change].load(Ordering::Acquire);

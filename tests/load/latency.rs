@@ -27,7 +27,7 @@ use crate::series::Series;
 const SOON: Duration = Duration::from_secs(60);
 /// Users, each with a live connection and an email address. If they were few, the worker would postpone the emails of a user who gets
 /// many at once.
-const USERS: usize = 1_000;
+pub(crate) const USERS: usize = 1_000;
 /// Sends with which the sustained rate is measured.
 const FLOOD: usize = 4_000;
 /// Sends at half of the sustained rate. The stand-in keeps this number of emails.
@@ -92,7 +92,7 @@ pub(crate) async fn prepare(old: u32) -> (Installation, SmtpStandIn) {
 
 impl LatencyReport {
     async fn measure(&mut self, installation: &Installation, provider: &SmtpStandIn) {
-        let run = Run::start(installation, provider, 1 + FLOOD + MEASURED).await;
+        let run = Run::start(installation, provider, 1 + FLOOD + MEASURED, USERS).await;
         run.send(0..1, f64::INFINITY).await;
         let idle: Vec<_> = run
             .services
@@ -128,7 +128,7 @@ impl LatencyReport {
 pub(crate) struct Run<'a> {
     installation: &'a Installation,
     provider: &'a SmtpStandIn,
-    address: std::net::SocketAddr,
+    pub(crate) address: std::net::SocketAddr,
     pub(crate) services: Vec<Service>,
     /// Arrivals of inbox items. A send's number is its title.
     pub(crate) arrivals: Arc<Arrivals>,
@@ -136,11 +136,12 @@ pub(crate) struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Starts the services, for a number of sends.
+    /// Starts the services, for a number of sends, and opens a live connection for each of the first users.
     pub(crate) async fn start<'a>(
         installation: &'a Installation,
         provider: &'a SmtpStandIn,
         sends: usize,
+        users: usize,
     ) -> Run<'a> {
         provider.outbox().clear().unwrap();
         let address = free_address();
@@ -154,7 +155,7 @@ impl Run<'_> {
         let services = ROLES.map(|role| installation.serve(role, &environment)).into();
         await_listening(address).await;
         let arrivals = Arc::new(Arrivals::new(sends));
-        let connections = open_all(installation, address, USERS, &arrivals).await;
+        let connections = open_all(installation, address, users, &arrivals).await;
         Run { installation, provider, address, services, arrivals, _connections: connections }
     }
 

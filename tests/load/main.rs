@@ -17,6 +17,7 @@ mod installation;
 mod latency;
 mod live;
 mod old_sends;
+mod pinned;
 mod plan;
 mod project;
 mod rates;
@@ -74,6 +75,12 @@ struct Arguments {
     /// Live connections of the gateway. A connection needs two file descriptors of the gateway
     #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(100..=100_000))]
     connections: u32,
+    /// Minutes for which a transaction stays open in the measurement `pinned`
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=600))]
+    minutes: u32,
+    /// Sends per second in the measurement `pinned`
+    #[arg(long, default_value_t = 300, value_parser = clap::value_parser!(u32).range(10..=5_000))]
+    per_second: u32,
     /// Append the results to this file, as one line of JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -95,6 +102,8 @@ enum Measurement {
     Rates,
     Viewers,
     Cells,
+    /// Made only if it is named
+    Pinned,
 }
 
 fn main() -> ExitCode {
@@ -171,6 +180,9 @@ async fn measure(arguments: &Arguments) {
     }
     if wanted(Measurement::Cells) {
         report.cells = Some(cells::measure(arguments.rounds, arguments.recipients / 5).await);
+    }
+    if arguments.only == Some(Measurement::Pinned) {
+        report.pinned = Some(pinned::measure(arguments.minutes, arguments.per_second).await);
     }
     println!("{report}");
     if let Some(path) = &arguments.json {

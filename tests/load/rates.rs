@@ -8,7 +8,7 @@ use suite::cpu::Processes;
 
 use crate::arrivals::quantile;
 use crate::installation::{Installation, PARTITIONS};
-use crate::latency::{Run, prepare};
+use crate::latency::{Run, USERS, prepare};
 use crate::series::Series;
 
 const RATES: [u32; 3] = [100, 300, 1_000];
@@ -44,7 +44,7 @@ pub(crate) async fn measure(rounds: u32, old: u32) -> Vec<RateReport> {
     let sends: u32 = RATES.into_iter().map(sends_of).sum();
     for round in 1..=rounds {
         eprintln!("rates: round {round} of {rounds}");
-        let run = Run::start(installation, provider, FIRST + sends as usize).await;
+        let run = Run::start(installation, provider, FIRST + sends as usize, USERS).await;
         run.send(0..FIRST, 100.0).await;
         let mut next = FIRST;
         for report in &mut reports {

@@ -17,6 +17,7 @@ use crate::deliver::mail::{MailReport, show_mail};
 use crate::installation::PARTITIONS;
 use crate::latency::LatencyReport;
 use crate::live::LiveReport;
+use crate::pinned::PinnedReport;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
 use crate::rates::RateReport;
@@ -41,6 +42,7 @@ pub(crate) struct Report {
     pub(crate) rates: Vec<RateReport>,
     pub(crate) viewers: Option<ViewersReport>,
     pub(crate) cells: Option<CellsReport>,
+    pub(crate) pinned: Option<PinnedReport>,
 }
 
 impl Report {
@@ -62,6 +64,7 @@ impl Report {
             rates: Vec::new(),
             viewers: None,
             cells: None,
+            pinned: None,
         }
     }
 
@@ -119,6 +122,9 @@ impl fmt::Display for Report {
             writeln!(f, "  {:<42}{:>10.0} recipients/s", "one", cells.alone.median())?;
             let ratio = cells.together.of(&cells.alone);
             writeln!(f, "  {:<42}{:>10.0}, {ratio:.2} of one", "two", cells.together.median())?;
+        }
+        if let Some(pinned) = &self.pinned {
+            show_pinned(f, pinned)?;
         }
         Ok(())
     }
@@ -256,6 +262,17 @@ fn show_rates(f: &mut fmt::Formatter<'_>, rates: &[RateReport]) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+fn show_pinned(f: &mut fmt::Formatter<'_>, pinned: &PinnedReport) -> fmt::Result {
+    let [rate, p99, blocks] = pinned.ratios();
+    let (before, during) = (&pinned.before, &pinned.during);
+    writeln!(f, "\npinned, {} sends/s, of the minutes before the transaction", pinned.per_second)?;
+    writeln!(f, "  {:<42}{rate:>10.2}", "rate, slowest minute")?;
+    writeln!(f, "  {:<42}{p99:>10.2} of {:.1} ms", "p99, worst minute", before.p99_millis.median())?;
+    writeln!(f, "  {:<42}{blocks:>10.2} of {:.0}", "blocks a send, last minute", before.blocks.median())?;
+    writeln!(f, "  {:<42}{:>10.0}", "backlog, highest", during.backlog.highest())?;
+    writeln!(f, "  {:<42}{:>10.1} s", "drained after", pinned.drained_seconds)
 }
 
 fn show_viewers(f: &mut fmt::Formatter<'_>, viewers: &ViewersReport) -> fmt::Result {

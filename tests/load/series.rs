@@ -16,6 +16,18 @@ impl Series {
         self.0.is_empty()
     }
 
+    pub(crate) fn last(&self) -> f64 {
+        self.0.last().copied().unwrap_or_default()
+    }
+
+    pub(crate) fn lowest(&self) -> f64 {
+        self.0.iter().copied().fold(f64::INFINITY, f64::min)
+    }
+
+    pub(crate) fn highest(&self) -> f64 {
+        self.0.iter().copied().fold(0.0, f64::max)
+    }
+
     /// Median. If the number of values is even, the larger of the two middle values.
     pub(crate) fn median(&self) -> f64 {
         let mut sorted = self.0.clone();

@@ -50,7 +50,7 @@ pub(crate) async fn measure(rounds: u32, old: u32) -> ViewersReport {
         eprintln!("viewers: round {round} of {rounds}");
         installation.settle().await;
         let sends = 1 + SENDS * (1 + 2 * FORMS.len());
-        let run = Run::start(&installation, &provider, sends).await;
+        let run = Run::start(&installation, &provider, sends, latency::USERS).await;
         let address = free_address();
         let listen = address.to_string();
         let _console = installation.serve(Role::Console, &[("TIDINGS_CONSOLE__LISTEN", &listen)]);

@@ -35,7 +35,7 @@ const LONG: Duration = Duration::from_secs(300);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// An app's backend with its endpoints.
-struct Backend {
+pub(crate) struct Backend {
     receiver: WebhookReceiver,
     secret: Secret,
     endpoints: Vec<i64>,
@@ -49,7 +49,7 @@ pub(crate) async fn measure(
     backlog: u32,
 ) -> Vec<DeliveryReport> {
     service_kit::install_crypto_provider();
-    let backend = Backend::start(installation).await;
+    let backend = Backend::start(installation, ENDPOINTS).await;
     let mut results = Vec::new();
     for waiting in [0, backlog] {
         let mut result = DeliveryReport::new(&format!("{waiting} waiting"));
@@ -85,19 +85,19 @@ impl Backend {
         result.bare_per_second.push(webhooks as f64 / elapsed.as_secs_f64());
     }
 
-    async fn start(installation: &Installation) -> Backend {
+    pub(crate) async fn start(installation: &Installation, endpoints: usize) -> Backend {
         let (store, app) = (&installation.store, installation.app);
         let receiver = WebhookReceiver::start().await.unwrap();
         let secret = Secret::generate().unwrap();
         let text = secret.text();
         receiver.trust(&[text.expose_secret()]);
-        let mut endpoints = Vec::new();
-        for number in 1..=ENDPOINTS {
+        let mut ids = Vec::new();
+        for number in 1..=endpoints {
             let url = receiver.url(&format!("/hooks/{number}"));
             let draft = store.webhooks().put_endpoint(app, &url, WebhookEvent::ALL).await.unwrap().unwrap();
             let context = webhook_secret_context(app, draft.id());
             let sealed = installation.servers.master_key.seal(&context, text.expose_secret().as_bytes());
-            endpoints.push(draft.id());
+            ids.push(draft.id());
             draft.commit(Some(&sealed.unwrap()), &Actor::System).await.unwrap();
         }
         let mut connection = PgConnection::connect(installation.database_url()).await.unwrap();
@@ -110,7 +110,12 @@ impl Backend {
         .await
         .unwrap();
         connection.close().await.unwrap();
-        Backend { receiver, secret, endpoints }
+        Backend { receiver, secret, endpoints: ids }
+    }
+
+    /// Returns the number of calls since the last time, and forgets them.
+    pub(crate) fn count_and_forget(&self) -> usize {
+        self.receiver.drain()
     }
 
     /// Empties the queue, and inserts `waiting` webhooks that are due now.

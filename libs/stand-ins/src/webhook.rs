@@ -123,6 +123,14 @@ impl WebhookReceiver {
         self.inner.lock().received.len()
     }
 
+    /// Forgets all accepted calls. Returns their number, including repeated ones.
+    #[must_use]
+    pub fn drain(&self) -> usize {
+        let mut state = self.inner.lock();
+        state.attempts.clear();
+        std::mem::take(&mut state.received).len()
+    }
+
     pub fn clear(&self) {
         let mut state = self.inner.lock();
         state.received.clear();

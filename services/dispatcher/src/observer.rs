@@ -10,11 +10,16 @@ use service_kit::metrics::{
 };
 use service_kit::presence::Backlog;
 use service_kit::{Context, clock};
+use tokio::time::Instant;
 
 use crate::janitor::read_up_to;
 use crate::old_snapshots::OldSnapshots;
 
 const PAUSE: Duration = Duration::from_secs(5);
+/// The next round is at least so many times as far away as the last one took. Counts take long while a transaction is open, because
+/// PostgreSQL keeps the rows that were removed meanwhile.
+const SHARE: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(30);
 const MOST_WAITING: i64 = 10_000;
 
 pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
@@ -22,6 +27,7 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let streams = StreamName::all(context.partitions);
     let mut snapshots = OldSnapshots::default();
     loop {
+        let began = Instant::now();
         let store = match token.run_until_cancelled(measure_store(&context)).await {
             Some(Ok(fill)) => fill,
             Some(Err(error)) => {
@@ -44,7 +50,11 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
         if let Some(Err(error)) = token.run_until_cancelled(snapshots.measure(&context)).await {
             tracing::debug!(%error, "cannot list the open transactions; their metric keeps its last values");
         }
-        if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+        if token
+            .run_until_cancelled(tokio::time::sleep(PAUSE.max(began.elapsed() * SHARE).min(LONGEST)))
+            .await
+            .is_none()
+        {
             return Ok(());
         }
     }

@@ -14,18 +14,21 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// of removed timers too, as long as an open transaction keeps them.
 const RECENT: Duration = Duration::from_secs(60);
 const ALL_EACH: Duration = Duration::from_secs(10);
+/// The next round over all timers is at least so many times as far away as the last one took.
+const SHARE: u32 = 20;
 
 /// Several dispatchers share the work.
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut all_at = Instant::now();
     loop {
-        let within = if Instant::now() >= all_at { EVER } else { RECENT };
+        let began = Instant::now();
+        let within = if began >= all_at { EVER } else { RECENT };
         let more = match token.run_until_cancelled(round(&context, &backpressure, within)).await {
             None => return Ok(()),
             Some(Ok(published)) => {
                 if published == 0 && within == EVER {
-                    all_at = Instant::now() + ALL_EACH;
+                    all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE);
                 }
                 published > 0
             }

@@ -8,7 +8,7 @@ use credentials::webhook::Secret;
 use domain::AppId;
 use secrecy::ExposeSecret;
 use service_kit::Context;
-use store::webhooks::{Depths, DueMessage};
+use store::webhooks::{Depths, DueMessage, Search};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
 use worker::Outbound;
@@ -52,11 +52,12 @@ impl WebhookSender {
         let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
         let slot = Slot { settings, caller, settler, stop: token.clone() };
         let per_slot = self.settings.pace.per_slot;
+        let mut search = Search::default();
         let mut slots = Slots { running: JoinSet::new(), depths: Depths::new(), per_slot };
         while !token.is_cancelled() {
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
-            let claimed = self.claim_due(free_slots, &slots.depths).await;
+            let claimed = self.claim_due(free_slots, &slots.depths, &mut search).await;
             let pause = if claimed.is_empty() { PAUSE } else { BREATH };
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for messages in claimed {
@@ -85,12 +86,18 @@ impl WebhookSender {
         Ok(())
     }
 
-    async fn claim_due(&self, free_slots: usize, depths: &Depths) -> Vec<Vec<DueMessage>> {
+    async fn claim_due(
+        &self,
+        free_slots: usize,
+        depths: &Depths,
+        search: &mut Search,
+    ) -> Vec<Vec<DueMessage>> {
         if free_slots == 0 {
             return Vec::new();
         }
         let most = u32::try_from(free_slots).unwrap_or(u32::MAX);
-        match self.context.store.webhooks().take_webhooks(most, self.settings.pace, depths).await {
+        let webhooks = self.context.store.webhooks();
+        match webhooks.take_webhooks_from(most, self.settings.pace, depths, search).await {
             Ok(due) => due,
             Err(error) => {
                 tracing::warn!(%error, "cannot claim webhooks; trying again");

@@ -6,8 +6,12 @@ use metrics::{counter, gauge};
 use service_kit::Context;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_OLDEST_AGE, WEBHOOK_PENDING};
 use service_kit::presence::Backlog;
+use tokio::time::Instant;
 
 const PAUSE: Duration = Duration::from_secs(15);
+/// The next round is at least so many times as far away as the last one took: while a transaction is open, PostgreSQL keeps all messages
+/// that were sent meanwhile in the index that the round reads.
+const SHARE: u32 = 20;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
@@ -18,10 +22,11 @@ const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
+        let began = Instant::now();
         if let Some(Err(error)) = token.run_until_cancelled(round(&context, give_up_after)).await {
             tracing::warn!(%error, "cannot clean up webhooks; trying again");
         }
-        if token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_none() {
+        if token.run_until_cancelled(tokio::time::sleep(PAUSE.max(began.elapsed() * SHARE))).await.is_none() {
             return Ok(());
         }
     }

@@ -23,7 +23,7 @@ pub(crate) enum Injection {
     Cut(Name, Server),
     /// Data from the broker is withheld from the process for this time, and then delivered or lost.
     Withhold { from: Name, for_: Duration, is_lost: bool },
-    /// A transaction that reads a snapshot stays open for this time.
+    /// Overlapping transactions read snapshots for this time, and one of them stays open.
     HoldSnapshot(Duration),
     /// PostgreSQL ends a third of the processes' sessions.
     EndSessions,

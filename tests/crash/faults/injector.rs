@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use sabotage::{CRASH_AT, CrashPoint};
 use serde_json::Value;
-use sqlx::PgConnection;
 use suite::Name;
 use testkit::eventually;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
@@ -37,8 +37,8 @@ pub(super) struct Injector<'s> {
     open: Vec<OpenFault>,
     /// Faults of PostgreSQL's sessions that could not begin, because PostgreSQL was unavailable or had no session left.
     delayed: Vec<Injection>,
-    /// Sessions with a transaction that holds a snapshot, the oldest first.
-    readers: VecDeque<PgConnection>,
+    /// Sessions with transactions that hold snapshots, the oldest first.
+    readers: VecDeque<JoinSet<()>>,
     crowd: Option<Crowd>,
     /// Time of the last check of all processes, in milliseconds since 1970.
     checked_at: i64,
@@ -63,7 +63,7 @@ enum Undo {
         at: Instant,
         is_lost: bool,
     },
-    /// Ends the oldest transaction that holds a snapshot.
+    /// Ends the oldest of the sessions that hold snapshots.
     EndReader(Instant),
     /// Closes the sessions this long after PostgreSQL has refused one.
     Disperse(Duration),
@@ -285,9 +285,9 @@ impl<'s> Injector<'s> {
     async fn disturb_sessions(&mut self, injection: Injection, from: i64) {
         let url = self.system.scene.database_url.clone();
         match injection {
-            Injection::HoldSnapshot(for_) => match sessions::reader(&url).await {
-                Some(reader) => {
-                    self.readers.push_back(reader);
+            Injection::HoldSnapshot(for_) => match sessions::readers(&url).await {
+                Some(readers) => {
+                    self.readers.push_back(readers);
                     self.tally.add(Disturbance::HoldSnapshot);
                     self.open("hold a snapshot".to_owned(), from, Undo::EndReader(Instant::now() + for_));
                 }

@@ -3,23 +3,47 @@
 use std::time::{Duration, Instant};
 
 use futures_util::FutureExt as _;
-use sqlx::{Connection, Executor, PgConnection};
-use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use sqlx::{AssertSqlSafe, Connection, Executor, PgConnection};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{interval, timeout};
 
 /// Time limit for opening a session. PostgreSQL may be stopped at any time.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
+const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint";
+/// Tables whose rows change all the time.
+const HOT: [&str; 6] =
+    ["checkpoint", "inbox_counter", "delivery", "timer", "webhook_wake", "idempotency_key"];
+/// Scans of a transaction that does not stay open until the end.
+const SCANS: usize = 12;
+const SCAN_EVERY: Duration = Duration::from_millis(250);
 /// Above the number of sessions that PostgreSQL allows.
 const MOST: usize = 1_000;
 /// SQLSTATE `too_many_connections`.
 const TOO_MANY: &str = "53300";
 
-/// Opens a transaction, like that of `pg_dump`, that PostgreSQL keeps old row versions for. Returns None if PostgreSQL is unavailable.
-pub(super) async fn reader(url: &str) -> Option<PgConnection> {
-    let mut session = open(url).await.ok()?;
-    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint";
-    timeout(OPENED_WITHIN, session.execute(begin)).await.ok()?.ok()?;
-    Some(session)
+/// Opens overlapping transactions, like those of `pg_dump` and of reports, for which PostgreSQL keeps old row versions, and which read the
+/// hot tables again and again. They end when the value is dropped. Returns None if PostgreSQL is unavailable.
+pub(super) async fn readers(url: &str) -> Option<JoinSet<()>> {
+    let mut readers = JoinSet::new();
+    for scans in [usize::MAX, SCANS, SCANS] {
+        let mut session = open(url).await.ok()?;
+        timeout(OPENED_WITHIN, session.execute(BEGIN)).await.ok()?.ok()?;
+        readers.spawn(async move { while read(&mut session, scans).await.is_ok() {} });
+    }
+    Some(readers)
+}
+
+/// Reads the tables in the open transaction, and begins the next one.
+async fn read(session: &mut PgConnection, scans: usize) -> Result<(), sqlx::Error> {
+    let mut pause = interval(SCAN_EVERY);
+    for scan in 0..scans {
+        pause.tick().await;
+        let table = HOT[scan % HOT.len()];
+        session.execute(AssertSqlSafe(format!("SELECT count(*) FROM {table}"))).await?;
+    }
+    session.execute("COMMIT").await?;
+    session.execute(BEGIN).await?;
+    Ok(())
 }
 
 /// Ends every third session of the services. Returns false if PostgreSQL is unavailable, or has no session of a service.

@@ -18,7 +18,8 @@ impl Database<'_> {
     /// None if the projection has stored no checkpoint.
     pub async fn stored_checkpoint(self, projection: &str, stream: StreamName) -> Result<Option<u64>, Error> {
         let seq = sqlx::query_scalar!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+             AND stream BETWEEN (SELECT $2) AND (SELECT $2)
              ORDER BY stream DESC LIMIT 1",
             projection,
             stream.to_string()
@@ -33,7 +34,8 @@ impl Database<'_> {
     pub async fn has_left_start(self, projection: &str, stream: StreamName) -> Result<bool, Error> {
         let left = sqlx::query_scalar!(
             r#"SELECT seq IS DISTINCT FROM started_at AS "left!" FROM checkpoint
-             WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2) ORDER BY stream DESC LIMIT 1"#,
+             WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+             AND stream BETWEEN (SELECT $2) AND (SELECT $2) ORDER BY stream DESC LIMIT 1"#,
             projection,
             stream.to_string()
         )
@@ -66,6 +68,9 @@ impl Database<'_> {
 
 /// Returns false and changes nothing if the checkpoint is not at `from`.
 ///
+/// The range of the projection changes no result. With it, PostgreSQL expects to read one page, however many pages the old versions fill.
+/// Otherwise it would read all versions through a bitmap.
+///
 /// If another transaction replaces the version at `ctid` first, PostgreSQL compares `seq` with that of the version which replaced it.
 pub(crate) async fn advance(
     connection: &mut PgConnection,
@@ -89,7 +94,8 @@ pub(crate) async fn advance(
         sqlx::query!(
             "UPDATE checkpoint SET seq = $4
              WHERE ctid = (
-               SELECT ctid FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
+               SELECT ctid FROM checkpoint WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+                 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
                ORDER BY stream DESC LIMIT 1
              ) AND seq = $3",
             projection,

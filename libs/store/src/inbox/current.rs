@@ -47,7 +47,7 @@ impl Inbox<'_> {
                FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) WITH ORDINALITY AS k (app_id, user_number, id, place)
                LEFT JOIN LATERAL (
                  SELECT total, unread, unseen, hidden FROM inbox_counter
-                 WHERE app_id = k.app_id AND user_number BETWEEN k.user_number AND k.user_number
+                 WHERE app_id = k.app_id AND app_id BETWEEN k.app_id AND k.app_id AND user_number BETWEEN k.user_number AND k.user_number
                  ORDER BY user_number DESC LIMIT 1
                ) AS counter ON true
                LEFT JOIN LATERAL (

@@ -89,7 +89,7 @@ impl Inbox<'_> {
                  coalesce(c.unseen, 0) AS "unseen!", coalesce(c.hidden, 0) AS "hidden!"
                FROM app_user u LEFT JOIN LATERAL (
                  SELECT total, unread, unseen, hidden FROM inbox_counter
-                 WHERE app_id = u.app_id AND user_number BETWEEN u.number AND u.number
+                 WHERE app_id = u.app_id AND app_id BETWEEN u.app_id AND u.app_id AND user_number BETWEEN u.number AND u.number
                  ORDER BY user_number DESC LIMIT 1
                ) AS c ON true
                WHERE u.app_id = $1 AND u.identifier = $2"#,
@@ -114,11 +114,13 @@ impl Inbox<'_> {
         let row = sqlx::query!(
             r#"SELECT p.seq, c.total AS "total?", c.unread AS "unread?", c.unseen AS "unseen?", c.hidden AS "hidden?"
                FROM (
-                 SELECT seq FROM checkpoint WHERE projection = $3 AND stream BETWEEN (SELECT $4) AND (SELECT $4)
+                 SELECT seq FROM checkpoint WHERE projection = $3 AND projection BETWEEN (SELECT $3) AND (SELECT $3)
+                   AND stream BETWEEN (SELECT $4) AND (SELECT $4)
                  ORDER BY stream DESC LIMIT 1
                ) AS p LEFT JOIN (
                  SELECT total, unread, unseen, hidden FROM inbox_counter
-                 WHERE app_id = $1 AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
+                 WHERE app_id = $1 AND app_id BETWEEN (SELECT $1::bigint) AND (SELECT $1::bigint)
+                   AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
                  ORDER BY user_number DESC LIMIT 1
                ) AS c ON true"#,
             app.0,
@@ -274,11 +276,13 @@ impl Inbox<'_> {
     pub async fn positions(self) -> Result<Vec<(String, u64)>, Error> {
         let rows = sqlx::query!(
             r#"WITH RECURSIVE place AS (
-                 (SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT '') AND (SELECT 'z')
+                 (SELECT stream, seq FROM checkpoint WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+                   AND stream BETWEEN (SELECT '') AND (SELECT 'z')
                   ORDER BY stream DESC LIMIT 1)
                  UNION ALL
                  SELECT next.stream, next.seq FROM place CROSS JOIN LATERAL (
-                   SELECT stream, seq FROM checkpoint WHERE projection = $1 AND stream > (SELECT '') AND stream < place.stream
+                   SELECT stream, seq FROM checkpoint WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+                     AND stream > (SELECT '') AND stream < place.stream
                    ORDER BY stream DESC LIMIT 1
                  ) AS next
                )

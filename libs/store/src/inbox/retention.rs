@@ -57,7 +57,8 @@ impl Inbox<'_> {
         .await?;
         let mut transaction = self.0.begin().await?;
         let locked = sqlx::query!(
-            "SELECT seq FROM checkpoint WHERE projection = $1 AND stream BETWEEN (SELECT $2) AND (SELECT $2)
+            "SELECT seq FROM checkpoint WHERE projection = $1 AND projection BETWEEN (SELECT $1) AND (SELECT $1)
+             AND stream BETWEEN (SELECT $2) AND (SELECT $2)
              ORDER BY stream DESC LIMIT 1 FOR UPDATE",
             INBOX,
             stream.to_string()
@@ -111,7 +112,8 @@ impl Inbox<'_> {
             "SELECT id FROM inbox_item WHERE app_id = $1 AND user_number = $2 AND deleted_at IS NULL
              ORDER BY created_at, id LIMIT coalesce(
                (SELECT least(greatest(total + hidden - $3, 0), $4) FROM inbox_counter
-                WHERE app_id = $1 AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
+                WHERE app_id = $1 AND app_id BETWEEN (SELECT $1::bigint) AND (SELECT $1::bigint)
+                  AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
                 ORDER BY user_number DESC LIMIT 1), 0)",
             app.0,
             user.0,

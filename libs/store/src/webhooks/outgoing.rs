@@ -8,6 +8,7 @@
 //! subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages; claiming reads no other
 //! app.
 
+mod search;
 mod settle;
 
 use std::collections::{BTreeSet, HashMap};
@@ -22,6 +23,8 @@ use uuid::Uuid;
 use crate::database::columns::columns;
 use crate::{Error, Webhooks};
 
+use search::Known;
+pub use search::Search;
 pub use settle::Settlement;
 
 /// Each row is one app.
@@ -97,15 +100,40 @@ impl Webhooks<'_> {
         pace: Pace,
         depths: &Depths,
     ) -> Result<Vec<Vec<DueMessage>>, Error> {
+        self.take_webhooks_from(most, pace, depths, &mut Search::default()).await
+    }
+
+    /// Like [`take_webhooks`](Self::take_webhooks), but reads from the positions of the process's earlier searches.
+    pub async fn take_webhooks_from(
+        self,
+        most: u32,
+        pace: Pace,
+        depths: &Depths,
+        search: &mut Search,
+    ) -> Result<Vec<Vec<DueMessage>>, Error> {
         let mut transaction = self.0.begin().await?;
-        force_index_scans(&mut transaction).await?;
-        let apps = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES)).await?;
+        let now = force_index_scans(&mut transaction).await?;
+        let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
+        let (apps, wakes_from) = woken(&mut transaction, most_wakes, search.wakes_from()).await?;
         if apps.is_empty() {
+            search.note_wakes(now);
             return Ok(Vec::new());
         }
-        let mut rows = take(&mut transaction, &apps, most, pace, depths).await?;
+        let known = search.known(&apps, depths);
+        let mut rows = Vec::new();
+        let mut read = Vec::new();
+        for row in take(&mut transaction, &apps, most, pace, &known).await? {
+            match row.taken() {
+                Ok(message) => rows.push(message),
+                Err(endpoint) => read.push(endpoint),
+            }
+        }
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
+        search.note_wakes(wakes_from.unwrap_or(now));
+        for (endpoint, due_from, claimed_from) in read {
+            search.note_endpoint(endpoint, due_from, claimed_from);
+        }
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
@@ -121,38 +149,49 @@ impl Webhooks<'_> {
 }
 
 /// PostgreSQL would choose query plans based on its statistics, which are missing in a new installation and outdated after a burst of
-/// messages. The statements of this transaction are fast only with index scans.
-async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<(), Error> {
-    sqlx::query!(
-        "SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
-           enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name"
+/// messages. The statements of this transaction are fast only with index scans. Returns the time of the transaction.
+async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> Result<DateTime<Utc>, Error> {
+    let now = sqlx::query_scalar!(
+        r#"SELECT now() AS "now!" FROM (
+           SELECT set_config(name, 'off', true) FROM unnest('{enable_seqscan, enable_bitmapscan, enable_sort,
+             enable_hashjoin, enable_mergejoin, jit}'::text[]) AS name OFFSET 0
+         ) AS set HAVING count(set_config) > 0"#
     )
-    .fetch_all(&mut **transaction)
+    .fetch_one(&mut **transaction)
     .await?;
-    Ok(())
+    Ok(now)
 }
 
-/// Removes up to `most` due rows of `webhook_wake`, and locks their apps: until the transaction ends, no other process can claim their
-/// messages, so the number of running calls is exact. Skips rows and apps that another process has locked.
-async fn woken(connection: &mut PgConnection, most: u32) -> Result<Vec<i64>, Error> {
-    let mut apps = sqlx::query_scalar!(
+/// Removes up to `most` rows of `webhook_wake` that became due at `from` or later, and locks their apps: until the transaction ends, no
+/// other process can claim their messages, so the number of running calls is exact. Skips rows and apps that another process has locked.
+/// Returns the apps, and the time from which further rows may be due if there were more than `most`.
+async fn woken(
+    connection: &mut PgConnection,
+    most: u32,
+    from: Option<DateTime<Utc>>,
+) -> Result<(Vec<i64>, Option<DateTime<Utc>>), Error> {
+    let rows = sqlx::query!(
         "WITH woken AS MATERIALIZED (
-           SELECT ctid AS place, app_id FROM webhook_wake WHERE at <= now() ORDER BY at LIMIT $1
-           FOR UPDATE SKIP LOCKED
+           SELECT ctid AS place, app_id, at FROM webhook_wake
+           WHERE at <= now() AND at >= least(coalesce($2::timestamptz, '-infinity'), now() - interval '250 milliseconds')
+           ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED
          ), mine AS MATERIALIZED (
            SELECT app_id FROM (SELECT DISTINCT app_id FROM woken) AS apps
            WHERE pg_try_advisory_xact_lock(hashtextextended('webhooks', app_id))
          )
          DELETE FROM webhook_wake
          WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
-         RETURNING app_id",
-        i64::from(most)
+         RETURNING app_id, (SELECT max(at) FROM woken HAVING count(*) >= $1) AS more_from",
+        i64::from(most),
+        from
     )
     .fetch_all(connection)
     .await?;
+    let more_from = rows.first().and_then(|row| row.more_from);
+    let mut apps: Vec<_> = rows.into_iter().map(|row| row.app_id).collect();
     apps.sort_unstable();
     apps.dedup();
-    Ok(apps)
+    Ok((apps, more_from))
 }
 
 /// If an app has further due messages and is still below its limit on concurrent calls, the statement adds a row to `webhook_wake`, so that
@@ -162,19 +201,20 @@ async fn take(
     apps: &[i64],
     most: u32,
     pace: Pace,
-    depths: &Depths,
-) -> Result<Vec<TakenRow>, Error> {
+    known: &[Known],
+) -> Result<Vec<ReadRow>, Error> {
     // Maximum number of slots per app. Twice `most` is divided equally among the apps, because some apps have only a few messages
     // to claim.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
-    let depths: Vec<_> = depths.iter().filter(|((app, _), _)| apps.binary_search(&app.0).is_ok()).collect();
-    columns! { ((app, endpoint), messages) in depths =>
-        depth_app = app.0,
-        depth_endpoint = *endpoint,
-        depth = i64::from(**messages),
+    columns! { endpoint in known =>
+        app = endpoint.app,
+        id = endpoint.endpoint,
+        depth = i64::from(endpoint.depth),
+        due_from = endpoint.due_from,
+        claimed_from = endpoint.claimed_from,
     }
     let rows = sqlx::query_file_as!(
-        TakenRow,
+        ReadRow,
         "src/webhooks/outgoing/claim.sql",
         i64::from(most),
         i64::from(pace.per_endpoint),
@@ -183,10 +223,12 @@ async fn take(
         i64::from(pace.per_app),
         apps,
         share,
-        &depth_app,
-        &depth_endpoint,
+        &app,
+        &id,
         &depth,
-        i64::from(pace.per_slot.max(1))
+        i64::from(pace.per_slot.max(1)),
+        &due_from as &[Option<DateTime<Utc>>],
+        &claimed_from as &[Option<DateTime<Utc>>]
     )
     .fetch_all(connection)
     .await?;
@@ -217,6 +259,41 @@ async fn targets(
     .await?;
     let target = |url, sealed| Arc::new(Target { url, sealed });
     Ok(rows.into_iter().map(|row| ((row.app_id, row.id), target(row.url, row.sealed))).collect())
+}
+
+/// A claimed message, or the positions of an endpoint.
+struct ReadRow {
+    app_id: i64,
+    endpoint_id: i64,
+    id: Option<Uuid>,
+    number: Option<i64>,
+    body: Option<String>,
+    attempts: Option<i32>,
+    due_at: Option<DateTime<Utc>>,
+    token: Option<Uuid>,
+    due_from: Option<DateTime<Utc>>,
+    claimed_from: Option<DateTime<Utc>>,
+}
+
+type EndpointRead = ((i64, i64), DateTime<Utc>, DateTime<Utc>);
+
+impl ReadRow {
+    fn taken(self) -> Result<TakenRow, EndpointRead> {
+        let ReadRow { app_id, endpoint_id, .. } = self;
+        if let (Some(due_from), Some(claimed_from)) = (self.due_from, self.claimed_from) {
+            return Err(((app_id, endpoint_id), due_from, claimed_from));
+        }
+        Ok(TakenRow {
+            app_id,
+            endpoint_id,
+            id: self.id.unwrap_or_default(),
+            number: self.number.unwrap_or_default(),
+            body: self.body.unwrap_or_default(),
+            attempts: self.attempts.unwrap_or_default(),
+            due_at: self.due_at.unwrap_or_default(),
+            token: self.token.unwrap_or_default(),
+        })
+    }
 }
 
 struct TakenRow {

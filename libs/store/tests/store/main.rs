@@ -81,6 +81,7 @@ mod sends {
 }
 
 mod webhooks {
+    mod search;
     mod slots;
     mod webhook;
 }

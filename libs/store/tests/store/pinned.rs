@@ -18,7 +18,23 @@ use crate::{Fixture, NOW, fixture, send_id, source};
 const STREAMS: u32 = 4;
 const USERS: i64 = 2;
 /// Events of each stream. Each makes one dead version of a checkpoint and one of a counter.
-const EVENTS: u64 = 5_000;
+const EVENTS: u64 = 3_000;
+/// Adds further versions without changing the rows, so that each table has 32,000. Replaces `{app}`.
+const VERSIONS: &str = "
+    DO $$ BEGIN
+      FOR round IN 1..5000 LOOP
+        UPDATE checkpoint c SET seq = c.seq FROM generate_series(0, 3) AS n CROSS JOIN LATERAL (
+          SELECT w.ctid AS place FROM checkpoint w
+          WHERE w.projection = 'inbox' AND w.stream BETWEEN 'INBOX_' || n AND 'INBOX_' || n ORDER BY w.stream DESC LIMIT 1
+        ) AS newest WHERE c.ctid = newest.place;
+        UPDATE inbox_counter c SET total = c.total FROM generate_series(0, 3) AS n CROSS JOIN LATERAL (
+          SELECT w.ctid AS place FROM inbox_counter w
+          WHERE w.app_id = {app} AND w.user_number BETWEEN 1 + n * 2 + round % 2 AND 1 + n * 2 + round % 2
+          ORDER BY w.user_number DESC LIMIT 1
+        ) AS newest WHERE c.ctid = newest.place;
+        COMMIT;
+      END LOOP;
+    END $$";
 /// Maximum number of blocks that a statement reads.
 const BLOCKS: i64 = 24;
 /// Number of times that each statement is run. A new version on another page checks the entries of all earlier pages, so the mean of an
@@ -30,7 +46,7 @@ const UPDATE_BLOCKS: i64 = 48;
 const HOT: [(&str, &str, &str); 11] = [
     ("database/checkpoint.rs", "SELECT seq FROM checkpoint", "'inbox', 'INBOX_0'"),
     ("database/checkpoint.rs", "IS DISTINCT FROM started_at", "'inbox', 'INBOX_0'"),
-    ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 5000 + {n}, 5001 + {n}"),
+    ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 3000 + {n}, 3001 + {n}"),
     ("inbox/projection/counter.rs", "UPDATE inbox_counter", "'{{app}}', '{1}', '{1}', '{1}', '{1}', '{0}'"),
     ("inbox/retention.rs", "FROM checkpoint", "'inbox', 'INBOX_0'"),
     ("inbox/retention.rs", "FROM inbox_counter\n", "{app}, 1, 10, 10"),
@@ -76,13 +92,13 @@ async fn write(store: Store, app: AppId, number: u32) -> u64 {
 }
 
 impl Fixture {
-    async fn session(&self) -> PgConnection {
+    pub(crate) async fn session(&self) -> PgConnection {
         let options = PgConnectOptions::from_str(self.database.url()).unwrap().options(store::SESSION);
         options.connect().await.unwrap()
     }
 
     /// Opens a transaction that sees the database as it is now, like that of `pg_dump`.
-    async fn pin(&self) -> PgConnection {
+    pub(crate) async fn pin(&self) -> PgConnection {
         let options = PgConnectOptions::from_str(self.database.url()).unwrap();
         let mut reader = options.connect().await.unwrap();
         reader.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint").await.unwrap();
@@ -91,7 +107,7 @@ impl Fixture {
 }
 
 /// Returns the mean number of blocks of a prepared statement, and the highest.
-async fn blocks(session: &mut PgConnection, name: &str, arguments: &str) -> (i64, i64) {
+pub(crate) async fn blocks(session: &mut PgConnection, name: &str, arguments: &str) -> (i64, i64) {
     let (mut total, mut highest) = (0, 0);
     session.execute("BEGIN").await.unwrap();
     for n in 0..TIMES {
@@ -135,6 +151,7 @@ async fn hot_rows_cost_no_more_while_a_transaction_keeps_their_old_versions() {
     assert!(positions.iter().all(|(_, position)| *position == EVENTS), "{positions:?}");
 
     let mut session = fixture.session().await;
+    session.execute(AssertSqlSafe(VERSIONS.replace("{app}", &app.0.to_string()))).await.unwrap();
     let lookup =
         "PREPARE lookup (text) AS SELECT seq FROM checkpoint WHERE projection = $1 AND stream = 'INBOX_0'";
     session.execute(lookup).await.unwrap();

@@ -19,7 +19,8 @@ SELECT counter.total AS "total?", counter.unread AS "unread?", counter.unseen AS
   item.category_name AS "category_name?"
 FROM (VALUES (1)) AS one
 LEFT JOIN (
-  SELECT total, unread, unseen, hidden FROM inbox_counter WHERE app_id = $1 AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
+  SELECT total, unread, unseen, hidden FROM inbox_counter WHERE app_id = $1
+    AND app_id BETWEEN (SELECT $1::bigint) AND (SELECT $1::bigint) AND user_number BETWEEN (SELECT $2::bigint) AND (SELECT $2::bigint)
   ORDER BY user_number DESC LIMIT 1
 ) AS counter ON true
 LEFT JOIN LATERAL (

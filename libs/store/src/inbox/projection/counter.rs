@@ -37,7 +37,8 @@ pub(super) async fn add(
            AS new (app_id, user_number, total, unread, unseen, hidden)
          CROSS JOIN LATERAL (
            SELECT w.ctid AS place FROM inbox_counter w
-           WHERE w.app_id = new.app_id AND w.user_number BETWEEN new.user_number AND new.user_number
+           WHERE w.app_id = new.app_id AND w.app_id BETWEEN new.app_id AND new.app_id
+             AND w.user_number BETWEEN new.user_number AND new.user_number
            ORDER BY w.user_number DESC LIMIT 1
          ) AS newest
          WHERE c.ctid = newest.place RETURNING c.app_id, c.user_number",

@@ -1,20 +1,28 @@
 -- Claims due messages of the apps $6 for up to $1 call slots in total and $7 per app. Claims only heads, and respects the limits on
 -- running calls per endpoint ($2, or 1 after $3 failures) and per app ($5). A slot takes one message, or as many as $8 to $10 list for
--- the endpoint, at most $11. Messages of a slot share a token. Each claim lasts $4 seconds.
+-- the endpoint, at most $11. Messages of a slot share a token. Each claim lasts $4 seconds. The lists $12 and $13 name, for the same
+-- endpoints, the times from which heads may be due and claims may end. Returns the claimed messages, and for each endpoint of which heads
+-- were read a row without a message, with these two times as found.
 WITH claim AS MATERIALIZED (
   SELECT gen_random_uuid()::text AS id
 ), endpoint AS MATERIALIZED (
-  SELECT e.app_id, e.id, calls.number AS calls,
-    coalesce((SELECT least(d.depth, $11::bigint) FROM unnest($8::bigint[], $9::bigint[], $10::bigint[]) AS d (app_id, id, depth)
-              WHERE d.app_id = e.app_id AND d.id = e.id LIMIT 1), 1) AS depth,
+  SELECT e.app_id, e.id, calls.number AS calls, calls.earliest, least(coalesce(known.depth, 1), $11::bigint) AS depth,
+    -- After a step back of the clock, the known time is later than anything that is due.
+    least(coalesce(known.due_from, '-infinity'), now() - interval '250 milliseconds') AS due_from,
     CASE WHEN e.disabled_at IS NULL AND (e.paused_until IS NULL OR e.paused_until <= now())
          THEN greatest(0, CASE WHEN e.failures >= $3::bigint THEN 1 ELSE $2::bigint END - calls.number) ELSE 0 END AS room
   FROM unnest($6::bigint[]) AS asked (app_id) CROSS JOIN LATERAL (
     SELECT * FROM webhook_endpoint WHERE app_id = asked.app_id ORDER BY id LIMIT 1000
-  ) AS e CROSS JOIN LATERAL (
-    SELECT count(DISTINCT token) AS number FROM (
-      SELECT u.token FROM webhook_message u
+  ) AS e LEFT JOIN LATERAL (
+    SELECT d.depth, d.due_from, d.claimed_from
+    FROM unnest($8::bigint[], $9::bigint[], $10::bigint[], $12::timestamptz[], $13::timestamptz[])
+      AS d (app_id, id, depth, due_from, claimed_from)
+    WHERE d.app_id = e.app_id AND d.id = e.id LIMIT 1
+  ) AS known ON true CROSS JOIN LATERAL (
+    SELECT count(DISTINCT token) AS number, min(next_at) AS earliest FROM (
+      SELECT u.token, u.next_at FROM webhook_message u
       WHERE u.app_id = e.app_id AND u.endpoint_id = e.id AND u.token IS NOT NULL AND u.next_at > now()
+        AND u.next_at >= coalesce(known.claimed_from, '-infinity')
       ORDER BY u.next_at LIMIT $5::bigint * $11::bigint
     ) AS under_way
   ) AS calls
@@ -26,6 +34,7 @@ WITH claim AS MATERIALIZED (
   FROM app JOIN endpoint USING (app_id) CROSS JOIN LATERAL (
     SELECT w.ctid AS place, w.next_at, w.number FROM webhook_message w
     WHERE w.app_id = endpoint.app_id AND w.endpoint_id = endpoint.id AND w.head AND w.next_at <= now()
+      AND w.next_at >= endpoint.due_from
     ORDER BY w.next_at, w.number LIMIT greatest(0, least(endpoint.room, app.room, $7::bigint + 1)) * endpoint.depth
   ) AS m
 ), slotted AS MATERIALIZED (
@@ -50,8 +59,18 @@ WITH claim AS MATERIALIZED (
   SELECT app_id, now() FROM (
     SELECT app_id, 1 AS left_over FROM ranked WHERE rank <= room UNION ALL SELECT app_id, -1 FROM locked
   ) AS due GROUP BY app_id HAVING sum(left_over) > 0
+), claimed AS (
+  UPDATE webhook_message m
+  SET token = locked.token, attempts = m.attempts + 1, next_at = now() + $4::float8 * interval '1 second'
+  FROM locked WHERE m.ctid = locked.place
+  RETURNING m.app_id, m.endpoint_id, m.id, m.number, m.body, m.attempts, locked.due_at, locked.token
 )
-UPDATE webhook_message m
-SET token = locked.token, attempts = m.attempts + 1, next_at = now() + $4::float8 * interval '1 second'
-FROM locked WHERE m.ctid = locked.place
-RETURNING m.app_id, m.endpoint_id, m.id, m.number, m.body, m.attempts, locked.due_at AS "due_at!", locked.token AS "token!"
+SELECT app_id AS "app_id!", endpoint_id AS "endpoint_id!", id, number, body, attempts, due_at, token,
+  NULL::timestamptz AS due_from, NULL::timestamptz AS claimed_from
+FROM claimed
+UNION ALL
+SELECT e.app_id, e.id, NULL, NULL, NULL, NULL, NULL, NULL,
+  coalesce((SELECT min(w.next_at) FROM waiting w WHERE w.app_id = e.app_id AND w.endpoint_id = e.id), now()),
+  -- A second is more than the time from a transaction's start to its claims.
+  coalesce(e.earliest, now() + ($4::float8 - 1) * interval '1 second')
+FROM endpoint e JOIN app USING (app_id) WHERE least(e.room, app.room) > 0

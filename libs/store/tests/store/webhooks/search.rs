@@ -1,0 +1,108 @@
+//! Claims of webhooks from the positions of earlier searches, while an open transaction keeps all messages that were sent.
+
+use std::collections::BTreeSet;
+
+use sqlx::{AssertSqlSafe, Executor};
+use store::webhooks::{AttemptResult, Depths, Search};
+
+use super::webhook::PACE;
+use crate::pinned::blocks;
+use crate::{fixture, source};
+
+/// Messages that are added, claimed and settled, in steps.
+const SENT: i64 = 8_000;
+const STEP: i64 = 400;
+/// Maximum number of blocks that a claim reads if no message is due.
+const BLOCKS: i64 = 60;
+/// Settings of the transaction that claims.
+const CLAIMING: &str = "SET enable_bitmapscan = off; SET enable_sort = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_does_not_read_messages_that_were_sent_while_a_transaction_is_open() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let mut reader = fixture.pin().await;
+    let send = format!(
+        "UPDATE webhook_message SET token = gen_random_uuid(), next_at = now() + interval '60 s' WHERE head;
+         UPDATE webhook_message SET token = NULL, status = 'delivered', settled_at = now() WHERE token IS NOT NULL;
+         DELETE FROM webhook_wake WHERE app_id = {}",
+        app.0
+    );
+    for first in (1..=SENT).step_by(STEP.cast_unsigned().try_into().unwrap()) {
+        fixture.messages(app, endpoint, first..=first + STEP - 1, SENT).await;
+        fixture.set_up(&send).await;
+    }
+    let mut session = fixture.session().await;
+    session.execute(CLAIMING).await.unwrap();
+    let statements = source::statements();
+    for (name, part) in
+        [("claim", "Claims due messages of the apps $6"), ("wakes", "DELETE FROM webhook_wake")]
+    {
+        let statement = statements.iter().find(|statement| statement.sql.contains(part)).unwrap();
+        session.execute(AssertSqlSafe(format!("PREPARE {name} AS {}", statement.sql))).await.unwrap();
+    }
+    let claim = |due_from: &str, claimed_from: &str| {
+        let (app, endpoint) = (app.0, endpoint);
+        format!(
+            "100, 8, 3, 60, 16, '{{{app}}}', 8, '{{{app}}}', '{{{endpoint}}}', '{{1}}', 16,
+             ARRAY[{due_from}]::timestamptz[], ARRAY[{claimed_from}]::timestamptz[]"
+        )
+    };
+    for mode in ["force_generic_plan", "force_custom_plan"] {
+        session.execute(AssertSqlSafe(format!("SET plan_cache_mode = {mode}"))).await.unwrap();
+        let (_, of_all) = blocks(&mut session, "claim", &claim("NULL", "NULL")).await;
+        assert!(of_all > 5 * BLOCKS, "a search over everything reads only {of_all} blocks");
+        let arguments = claim("now()", "now() + interval '60 s'");
+        let (_, from_position) = blocks(&mut session, "claim", &arguments).await;
+        assert!(from_position <= BLOCKS, "{mode}: {from_position} blocks");
+        let (_, of_wakes) = blocks(&mut session, "wakes", "64, now()").await;
+        assert!(of_wakes <= BLOCKS, "{mode}: {of_wakes} blocks");
+    }
+    reader.execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn searches_from_positions_find_every_message_and_respect_the_limits() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let (mut search, mut other) = (Search::default(), Search::default());
+    let webhooks = fixture.store.webhooks();
+    assert!(webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().is_empty());
+    // Ten messages of each of twelve subjects: whenever one is settled, the next of its subject becomes due.
+    fixture.messages(app, endpoint, 1..=120, 12).await;
+    let mut delivered = BTreeSet::new();
+    while delivered.len() < 120 {
+        let own = webhooks.take_webhooks_from(5, PACE, &Depths::new(), &mut search).await.unwrap().concat();
+        let of_other =
+            webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut other).await.unwrap().concat();
+        let running = own.len() + of_other.len();
+        assert!((1..=8).contains(&running), "{running} calls after {} messages", delivered.len());
+        let more = webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().concat();
+        assert!(running + more.len() <= 8, "{running} calls, and {} more", more.len());
+        for message in own.iter().chain(&of_other).chain(&more) {
+            assert!(delivered.insert(message.id), "a message is claimed once");
+        }
+        fixture.end(&[own, of_other, more].concat(), AttemptResult::Accepted).await;
+    }
+    let left = webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn the_next_message_of_a_subject_is_due_when_it_becomes_the_head() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    fixture.messages(app, endpoint, 1..=3, 1).await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '1 hour'").await;
+    let is_recent =
+        "SELECT count(*) FROM webhook_message WHERE head AND next_at > now() - interval '1 minute'";
+    let taken = fixture.take(1, &Depths::new()).await.concat();
+    fixture.end(&taken, AttemptResult::Accepted).await;
+    assert_eq!(fixture.count(is_recent).await, 1);
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '1 hour' WHERE head").await;
+    fixture.set_up("DELETE FROM webhook_message WHERE head").await;
+    assert_eq!(fixture.count(is_recent).await, 1);
+}
