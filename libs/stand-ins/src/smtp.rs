@@ -51,6 +51,8 @@ pub struct SmtpSettings {
     /// Maximum size of an email's content, in bytes.
     pub max_size: usize,
     pub manner: Manner,
+    /// Time that the server takes for an email before it answers.
+    pub work: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -73,6 +75,7 @@ impl Default for SmtpSettings {
             pipelining: true,
             max_size: 25 << 20,
             manner: Manner::Usual,
+            work: Duration::ZERO,
         }
     }
 }
