@@ -5,7 +5,6 @@ pub(crate) mod disturbance;
 pub(crate) mod injection;
 mod injector;
 pub(crate) mod schedule;
-mod sessions;
 pub(crate) mod tally;
 
 use std::time::SystemTime;

@@ -8,6 +8,7 @@ use event_log::EventLog;
 use local_servers::Postgres;
 use serde_json::Value;
 use service_kit::{clock, connections};
+use sqlx::{Connection, PgConnection};
 use store::Store;
 use store::control::app::{NewApp, NewSecret};
 use store::control::provider::{NewProvider, SecretChange};
@@ -31,7 +32,7 @@ pub(crate) struct Installation {
     /// True if the tables contain sends that ended before the measurements.
     pub(crate) has_old_sends: bool,
     /// PostgreSQL that waits for the disk at every commit, as in production. None if TIDINGS_TEST_DATABASE_URL names a server.
-    _postgres: Option<Postgres>,
+    postgres: Option<Postgres>,
     _files: TempDir,
 }
 
@@ -46,6 +47,38 @@ impl Installation {
             let servers = Servers::start_on(postgres.url()).await;
             (Some(postgres), servers)
         };
+        let installation = Installation::on(postgres, servers, files, old_sends > 0).await;
+        if installation.has_old_sends {
+            eprintln!("filling the tables with {old_sends} old sends");
+            old_sends::put(&installation, old_sends).await;
+        }
+        installation
+    }
+
+    /// Starts an installation on its own PostgreSQL with these settings, which [`postgres`](Self::postgres) can restart.
+    pub(crate) async fn start_with(settings: &[(&str, &str)], is_unsynced: bool) -> Installation {
+        let files = tempfile::Builder::new().prefix("tidings-load-").tempdir().unwrap();
+        let path = files.path().join("postgres");
+        let started =
+            if is_unsynced { Postgres::start_fast(&path).await } else { Postgres::start(&path).await };
+        let mut postgres = started.unwrap();
+        let mut connection = PgConnection::connect(postgres.url()).await.unwrap();
+        for (name, value) in settings {
+            let statement = format!("ALTER SYSTEM SET {name} = '{value}'");
+            sqlx::raw_sql(sqlx::AssertSqlSafe(statement)).execute(&mut connection).await.unwrap();
+        }
+        connection.close().await.unwrap();
+        postgres.restart().await.unwrap();
+        let servers = Servers::start_on(postgres.url()).await;
+        Installation::on(Some(postgres), servers, files, false).await
+    }
+
+    async fn on(
+        postgres: Option<Postgres>,
+        servers: Servers,
+        files: TempDir,
+        has_old_sends: bool,
+    ) -> Installation {
         let mut config = servers.config();
         config.streams.partitions = PARTITIONS;
         servers.prepare(&config).await;
@@ -57,22 +90,15 @@ impl Installation {
         let draft = store.control().create_app(new, &Actor::System).await.unwrap().unwrap();
         let digest = secrets::sha256(api_secret.as_bytes());
         let app = draft.commit(NewSecret { digest: &digest, sealed: b"sealed" }).await.unwrap();
-        let installation = Installation {
-            store,
-            log,
-            app,
-            api_key,
-            api_secret,
-            servers,
-            has_old_sends: old_sends > 0,
-            _postgres: postgres,
-            _files: files,
-        };
-        if installation.has_old_sends {
-            eprintln!("filling the tables with {old_sends} old sends");
-            old_sends::put(&installation, old_sends).await;
-        }
-        installation
+        Installation { store, log, app, api_key, api_secret, servers, has_old_sends, postgres, _files: files }
+    }
+
+    /// The PostgreSQL of this installation.
+    ///
+    /// # Panics
+    /// TIDINGS_TEST_DATABASE_URL named the server.
+    pub(crate) fn postgres(&mut self) -> &mut Postgres {
+        self.postgres.as_mut().expect("the installation has its own PostgreSQL")
     }
 
     pub(crate) fn database_url(&self) -> &str {
@@ -122,8 +148,8 @@ impl Installation {
     /// Makes PostgreSQL write all data to disk, so that no measurement includes writes of the previous one.
     pub(crate) async fn settle(&self) {
         let url = self.database_url();
-        let mut connection = <sqlx::PgConnection as sqlx::Connection>::connect(url).await.unwrap();
+        let mut connection = PgConnection::connect(url).await.unwrap();
         sqlx::raw_sql("CHECKPOINT").execute(&mut connection).await.unwrap();
-        sqlx::Connection::close(connection).await.unwrap();
+        connection.close().await.unwrap();
     }
 }

@@ -12,10 +12,12 @@ mod bare_stream;
 mod cells;
 mod connections;
 mod deliver;
+mod harness;
 mod inbox_events;
 mod installation;
 mod latency;
 mod live;
+mod machine;
 mod old_sends;
 mod pinned;
 mod plan;
@@ -41,6 +43,9 @@ use crate::role::Role;
 /// Measures sends accepted, recipients planned, inbox events projected, deliveries made and webhooks sent per second, the cost of
 /// live connections and of viewers of the console, and the time from acceptance to arrival.
 #[derive(Parser)]
+#[command(
+    after_help = "`harness` runs load in the shape of another project; `harness --help` lists its options."
+)]
 struct Arguments {
     /// Measurement to make; all by default
     #[arg(value_enum)]
@@ -120,8 +125,15 @@ fn main() -> ExitCode {
         Some(Role::BareServer) => bare_server::main(),
         Some(Role::BareStream) => bare_stream::main(),
         None => {
-            let arguments = Arguments::parse();
             let runtime = tokio::runtime::Runtime::new().unwrap();
+            // The harness has its own options.
+            let mut words = std::env::args();
+            if words.nth(1).is_some_and(|word| word == "harness") {
+                let options =
+                    harness::Options::parse_from(std::iter::once("harness".to_owned()).chain(words));
+                return runtime.block_on(harness::measure(&options));
+            }
+            let arguments = Arguments::parse();
             runtime.block_on(measure(&arguments));
             ExitCode::SUCCESS
         }

@@ -18,6 +18,7 @@ use crate::installation::PARTITIONS;
 use crate::latency::LatencyReport;
 use crate::live::LiveReport;
 use crate::pinned::PinnedReport;
+use crate::machine::processor;
 use crate::plan::PlanReport;
 use crate::project::ProjectionReport;
 use crate::rates::RateReport;
@@ -74,12 +75,6 @@ impl Report {
         line.push('\n');
         OpenOptions::new().create(true).append(true).open(path)?.write_all(line.as_bytes())
     }
-}
-
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let name = text.lines().find_map(|line| line.strip_prefix("model name")?.split_once(": "));
-    name.map_or_else(|| "unknown processor".to_owned(), |(_, name)| name.to_owned())
 }
 
 impl fmt::Display for Report {

@@ -16,6 +16,7 @@ pub mod person;
 pub mod process;
 mod random_numbers;
 pub mod retrying_client;
+pub mod sessions;
 pub mod system;
 pub mod web_socket;
 

@@ -6,7 +6,8 @@ use crate::{provision, steps};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   cargo xtask bench
-  cargo xtask bench --help")]
+  cargo xtask bench --help
+  cargo xtask bench harness --help")]
 pub(crate) struct Arguments {
     /// Arguments for the benchmark.
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]

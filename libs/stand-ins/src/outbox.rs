@@ -163,6 +163,12 @@ impl Outbox {
         state.compact(self.keep)
     }
 
+    /// Number of messages that were ever captured, also if they are not kept.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.lock().next_id - 1
+    }
+
     /// Captures, newest first.
     #[must_use]
     pub fn captures(&self) -> Vec<Arc<Capture>> {

@@ -53,6 +53,8 @@ pub struct SmtpSettings {
     pub manner: Manner,
     /// True for benchmarks: the server counts emails, and neither checks nor keeps their content.
     pub counts_only: bool,
+    /// Time that the server takes for an email before it answers.
+    pub work: Duration,
 }
 
 #[derive(Clone, Debug)]
@@ -76,6 +78,7 @@ impl Default for SmtpSettings {
             max_size: 25 << 20,
             manner: Manner::Usual,
             counts_only: false,
+            work: Duration::ZERO,
         }
     }
 }

@@ -311,6 +311,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 break;
             }
         }
+        if !self.server.settings.work.is_zero() {
+            tokio::time::sleep(self.server.settings.work).await;
+        }
         let next = self.finish(content);
         self.forget();
         Ok(next)

@@ -1,4 +1,4 @@
-//! Sessions of the test in PostgreSQL, beside those of the system under test.
+//! Sessions of a test in PostgreSQL beside those of the services, which they disturb.
 
 use std::time::{Duration, Instant};
 
@@ -44,10 +44,16 @@ async fn read(session: &mut PgConnection, scans: usize) -> Result<(), sqlx::Erro
     session.execute("COMMIT").await?;
     session.execute(BEGIN).await?;
     Ok(())
+/// Opens a transaction, like that of `pg_dump`, that PostgreSQL keeps old row versions for. Returns None if PostgreSQL is unavailable.
+pub async fn reader(url: &str) -> Option<PgConnection> {
+    let mut session = open(url).await.ok()?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint";
+    timeout(OPENED_WITHIN, session.execute(begin)).await.ok()?.ok()?;
+    Some(session)
 }
 
 /// Ends every third session of the services. Returns false if PostgreSQL is unavailable, or has no session of a service.
-pub(super) async fn end_a_third(url: &str) -> bool {
+pub async fn end_a_third(url: &str) -> bool {
     let Ok(mut session) = open(url).await else { return false };
     let end = sqlx::query_scalar::<_, i64>(
         "SELECT count(pg_terminate_backend(pid)) FROM (
@@ -58,19 +64,34 @@ pub(super) async fn end_a_third(url: &str) -> bool {
     matches!(timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await, Ok(Ok(ended)) if ended > 0)
 }
 
-async fn open(url: &str) -> Result<PgConnection, sqlx::Error> {
+/// Ends every session of the services that is in a transaction. Returns false if PostgreSQL is unavailable, or no session is.
+pub async fn end_busy(url: &str) -> bool {
+    let Ok(mut session) = open(url).await else { return false };
+    let end = sqlx::query_scalar::<_, i64>(
+        "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+         WHERE datname = current_database() AND application_name = 'tidings' AND state IN ('active', 'idle in transaction')",
+    );
+    matches!(timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await, Ok(Ok(ended)) if ended > 0)
+}
+
+/// Opens a session of the test.
+///
+/// # Errors
+/// PostgreSQL is unavailable, has no session left, or does not answer within 5 s.
+pub async fn open(url: &str) -> Result<PgConnection, sqlx::Error> {
     timeout(OPENED_WITHIN, PgConnection::connect(url)).await.map_err(|_| sqlx::Error::PoolTimedOut)?
 }
 
 /// All sessions that PostgreSQL still allows. They are closed when the value is dropped.
-pub(super) struct Crowd {
+pub struct Crowd {
     gathering: JoinHandle<Option<(Vec<PgConnection>, Instant)>>,
     /// The sessions, and the time at which PostgreSQL refused another one.
     full: Option<(Vec<PgConnection>, Instant)>,
 }
 
 impl Crowd {
-    pub(super) fn gather(url: String) -> Crowd {
+    /// Starts to open sessions, until PostgreSQL refuses one.
+    pub fn gather(url: String) -> Crowd {
         let gathering = tokio::spawn(async move {
             let mut sessions = Vec::new();
             while sessions.len() < MOST {
@@ -87,12 +108,13 @@ impl Crowd {
         Crowd { gathering, full: None }
     }
 
-    pub(super) fn is_gathering(&self) -> bool {
+    /// Returns true until PostgreSQL has refused a session or is unavailable.
+    pub fn is_gathering(&self) -> bool {
         !self.gathering.is_finished()
     }
 
     /// Time since PostgreSQL refused a session. None if it has not refused one.
-    pub(super) fn full_for(&mut self) -> Option<Duration> {
+    pub fn full_for(&mut self) -> Option<Duration> {
         if self.full.is_none() && self.gathering.is_finished() {
             self.full = (&mut self.gathering).now_or_never().and_then(Result::ok).flatten();
         }

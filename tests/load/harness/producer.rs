@@ -1,0 +1,157 @@
+//! Offers jobs through the API: sends to several recipients, each an email.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use domain::Timestamp;
+use reqwest::Client;
+use serde_json::{Value, json};
+use service_kit::clock;
+use stand_ins::outbox::Outbox;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+use uuid::Uuid;
+
+use super::options::Options;
+use super::phase::Load;
+use super::site::{Site, user};
+
+/// Time during which due jobs are collected into sends, as in the original.
+const COLLECTED: Duration = Duration::from_millis(25);
+/// Most sends without an answer.
+const AT_ONCE: usize = 32;
+const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
+
+/// A send that was answered with 202.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Accepted {
+    pub(crate) send: Uuid,
+    pub(crate) at: Timestamp,
+    pub(crate) jobs: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Producer(Arc<Shared>);
+
+struct Shared {
+    client: Client,
+    url: String,
+    key: String,
+    secret: String,
+    batch: u64,
+    outbox: Arc<Outbox>,
+    next_user: AtomicUsize,
+    places: Arc<Semaphore>,
+    /// Jobs of sends without an answer.
+    outgoing: AtomicU64,
+    accepted: AtomicU64,
+    /// Jobs of sends that got another answer than 202, or none.
+    refused: AtomicU64,
+    sends: Mutex<Vec<Accepted>>,
+}
+
+impl Producer {
+    pub(crate) fn new(site: &Site, options: &Options) -> Producer {
+        Producer(Arc::new(Shared {
+            client: Client::builder().timeout(ANSWERED_WITHIN).build().unwrap(),
+            url: format!("http://{}/v3/notifications", site.gateway),
+            key: site.installation.api_key.clone(),
+            secret: site.installation.api_secret.clone(),
+            batch: options.batch,
+            outbox: site.outbox(),
+            next_user: AtomicUsize::new(0),
+            places: Arc::new(Semaphore::new(AT_ONCE)),
+            outgoing: AtomicU64::new(0),
+            accepted: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            sends: Mutex::default(),
+        }))
+    }
+
+    /// Jobs that were accepted so far.
+    pub(crate) fn accepted(&self) -> u64 {
+        self.0.accepted.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn refused(&self) -> u64 {
+        self.0.refused.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn sends(&self) -> Vec<Accepted> {
+        self.0.sends.lock().unwrap().clone()
+    }
+
+    /// Jobs that were accepted and not yet answered by the provider.
+    pub(crate) fn depth(&self) -> u64 {
+        self.accepted().saturating_sub(self.0.outbox.total())
+    }
+
+    /// Offers jobs, with this share of the sends in the bulk lane, until the time has come and every send is answered.
+    pub(crate) async fn produce(&self, load: Load, bulk_share: f64, until: Instant) {
+        let (begin, mut offered, mut made, mut bulk) = (Instant::now(), 0, 0_u64, 0_u64);
+        let (mut running, mut ticks) = (JoinSet::new(), interval(COLLECTED));
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while Instant::now() < until {
+            ticks.tick().await;
+            let mut due = match load {
+                Load::Rate(rate) => (begin.elapsed().as_secs_f64() * rate) as u64 - offered,
+                Load::Depth(depth) => {
+                    depth.saturating_sub(self.depth() + self.0.outgoing.load(Ordering::Acquire))
+                }
+            };
+            while due > 0 {
+                // If all places are taken, the jobs stay due.
+                let Ok(place) = self.0.places.clone().try_acquire_owned() else { break };
+                let jobs = due.min(self.0.batch);
+                (due, offered, made) = (due - jobs, offered + jobs, made + 1);
+                let in_bulk = (bulk as f64) < made as f64 * bulk_share;
+                bulk += u64::from(in_bulk);
+                self.0.outgoing.fetch_add(jobs, Ordering::AcqRel);
+                let shared = self.0.clone();
+                running.spawn(async move {
+                    shared.send(jobs, in_bulk).await;
+                    drop(place);
+                });
+            }
+            while running.try_join_next().is_some() {}
+        }
+        running.join_all().await;
+    }
+}
+
+impl Shared {
+    async fn send(&self, jobs: u64, in_bulk: bool) {
+        let count = usize::try_from(jobs).unwrap();
+        let first = self.next_user.fetch_add(count, Ordering::Relaxed);
+        let recipients: Vec<String> = (first..first + count).map(user).collect();
+        let body = json!({
+            "notification": {"title": "Your order is on its way", "message": "It arrives tomorrow before noon."},
+            "sendTo": {"recipients": recipients},
+            "override": {"channels": ["email"]},
+            "lane": if in_bulk { "bulk" } else { "transactional" },
+        });
+        let accepted = self.post(&body).await;
+        match accepted {
+            Some(send) => {
+                self.accepted.fetch_add(jobs, Ordering::AcqRel);
+                self.sends.lock().unwrap().push(Accepted { send, at: clock::now(), jobs });
+            }
+            None => {
+                self.refused.fetch_add(jobs, Ordering::AcqRel);
+            }
+        }
+        self.outgoing.fetch_sub(jobs, Ordering::AcqRel);
+    }
+
+    /// Returns the id of the send, or None if the answer is not a 202.
+    async fn post(&self, body: &Value) -> Option<Uuid> {
+        let request = self.client.post(&self.url).json(body);
+        let request = request.header("x-service-api-key", &self.key);
+        let answer = request.header("x-service-api-secret", &self.secret).send().await.ok()?;
+        let is_accepted = answer.status().as_u16() == 202;
+        let body: Value = answer.json().await.ok()?;
+        is_accepted.then(|| body["requestId"].as_str().and_then(|id| id.parse().ok())).flatten()
+    }
+}

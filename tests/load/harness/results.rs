@@ -1,0 +1,205 @@
+//! Reads from the tables, and from the provider's list, what became of the jobs of each phase.
+
+use std::collections::{HashMap, HashSet};
+
+use serde::{Deserialize, Serialize};
+use sqlx::PgConnection;
+use uuid::Uuid;
+
+use super::Observed;
+use super::options::Options;
+use super::phase::Kind;
+use super::producer::{Accepted, Producer};
+use super::site::Site;
+
+/// Results of one phase.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PhaseResult {
+    pub(crate) phase: Kind,
+    pub(crate) seconds: f64,
+    /// Jobs whose send was answered with 202 in the phase.
+    pub(crate) accepted: u64,
+    /// Jobs that were recorded as sent in the phase.
+    pub(crate) completed: u64,
+    /// Those of them in the bulk lane.
+    pub(crate) completed_in_bulk: u64,
+    pub(crate) per_second: f64,
+    /// Median of the samples.
+    pub(crate) sampled_per_second: f64,
+    /// Milliseconds from the acceptance to the record of the provider's answer.
+    pub(crate) p50_millis: f64,
+    pub(crate) p95_millis: f64,
+    pub(crate) p99_millis: f64,
+    pub(crate) depth_median: u64,
+    pub(crate) depth_peak: u64,
+    pub(crate) dead_rows_median: i64,
+    pub(crate) dead_rows_peak: i64,
+    /// Microseconds of processor time of services, nats-server and PostgreSQL for a completed job.
+    pub(crate) micros: [f64; 3],
+    /// Completed jobs per second of processor time of all of them.
+    pub(crate) per_cpu_second: f64,
+    /// Attempts that the provider refused.
+    pub(crate) failed_attempts: u64,
+    /// Accepted jobs of the phase that have not ended.
+    pub(crate) lost: u64,
+    /// Accepted jobs of the phase that ended, but not as sent.
+    pub(crate) not_sent: u64,
+    /// Calls of the provider that repeated one which it had accepted, until the next phase.
+    pub(crate) repeated: u64,
+    /// Seconds from the end of the phase until every accepted job had ended. None if it was not measured, or not reached.
+    pub(crate) emptied_seconds: Option<f64>,
+}
+
+/// Results of all phases except warmup.
+pub(crate) async fn of(
+    site: &Site,
+    producer: &Producer,
+    observed: &[Observed],
+    options: &Options,
+) -> Vec<PhaseResult> {
+    let mut connection = site.connect().await;
+    let ends = Ends::read(&mut connection).await;
+    let (sends, repeated) = (producer.sends(), repeated(site));
+    let mut results = Vec::new();
+    for (place, phase) in observed.iter().enumerate() {
+        let next = observed.get(place + 1).map_or(i64::MAX, |next| next.begin.millis());
+        let mut result = measured(&mut connection, phase, options.sample().as_secs()).await;
+        let of_phase = |at: i64| (phase.begin.millis()..next).contains(&at);
+        for send in sends.iter().filter(|send| of_phase(send.at.millis())) {
+            result.accepted += send.jobs;
+            ends.judge(send, &mut result);
+        }
+        result.repeated = repeated.iter().filter(|at| of_phase(**at)).count() as u64;
+        results.push(result);
+    }
+    results.retain(|result| result.phase != Kind::Warmup);
+    results
+}
+
+/// Number of deliveries of each send: sent, and ended.
+struct Ends(HashMap<Uuid, (u64, u64)>);
+
+impl Ends {
+    async fn read(connection: &mut PgConnection) -> Ends {
+        let rows: Vec<(Uuid, i64, i64)> = sqlx::query_as(
+            "SELECT send_id, count(*) FILTER (WHERE status = 'sent'),
+               count(*) FILTER (WHERE status NOT IN ('queued', 'sending', 'retrying'))
+             FROM delivery GROUP BY send_id",
+        )
+        .fetch_all(connection)
+        .await
+        .unwrap();
+        let count = |count: i64| u64::try_from(count).unwrap();
+        Ends(rows.into_iter().map(|(send, sent, ended)| (send, (count(sent), count(ended)))).collect())
+    }
+
+    fn judge(&self, send: &Accepted, result: &mut PhaseResult) {
+        let (sent, ended) = self.0.get(&send.send).copied().unwrap_or_default();
+        result.lost += send.jobs.saturating_sub(ended);
+        result.not_sent += ended - sent;
+    }
+}
+
+/// Reads the times of calls that the provider had accepted before, in milliseconds since 1970.
+fn repeated(site: &Site) -> Vec<i64> {
+    #[derive(Deserialize)]
+    struct Line {
+        at: i64,
+        delivery: Uuid,
+    }
+    let text = std::fs::read_to_string(&site.accepted).unwrap();
+    let mut seen = HashSet::new();
+    let lines = text.lines().map(|line| serde_json::from_str::<Line>(line).unwrap());
+    lines.filter(|line| !seen.insert(line.delivery)).map(|line| line.at).collect()
+}
+
+/// Measures a phase. Its jobs are judged later.
+#[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) -> PhaseResult {
+    let (begin, end) = (phase.begin.millis(), phase.end.millis());
+    let seconds = (end - begin) as f64 / 1e3;
+    let (completed, in_bulk, p50, p95, p99) = latency(connection, begin, end).await;
+    let (depth, dead) = (phase.samples.depth(), phase.samples.dead());
+    let each = |micros: u64| if completed == 0 { 0.0 } else { micros as f64 / completed as f64 };
+    let used: u64 = phase.micros.iter().sum();
+    PhaseResult {
+        phase: phase.kind,
+        seconds,
+        accepted: 0,
+        completed,
+        completed_in_bulk: in_bulk,
+        per_second: completed as f64 / seconds,
+        sampled_per_second: sampled(connection, begin, end, sample).await,
+        p50_millis: p50,
+        p95_millis: p95,
+        p99_millis: p99,
+        depth_median: depth.0,
+        depth_peak: depth.1,
+        dead_rows_median: dead.0,
+        dead_rows_peak: dead.1,
+        micros: phase.micros.map(each),
+        per_cpu_second: if used == 0 { 0.0 } else { completed as f64 * 1e6 / used as f64 },
+        failed_attempts: failed(connection, begin, end).await,
+        lost: 0,
+        not_sent: 0,
+        repeated: 0,
+        emptied_seconds: phase.emptied.map(|time| time.as_secs_f64()),
+    }
+}
+
+/// Returns the number of completed jobs, those in the bulk lane, and three quantiles of their latency in milliseconds.
+async fn latency(connection: &mut PgConnection, begin: i64, end: i64) -> (u64, u64, f64, f64, f64) {
+    let (all, bulk, quantiles): (i64, i64, Option<Vec<f64>>) = sqlx::query_as(
+        "SELECT count(*), count(*) FILTER (WHERE lane = 'bulk'),
+           percentile_disc(ARRAY[0.5, 0.95, 0.99]) WITHIN GROUP (ORDER BY millis)
+         FROM (
+           SELECT r.lane, extract(epoch FROM d.settled_at - r.accepted_at)::float8 * 1000 AS millis
+           FROM delivery d JOIN request r USING (app_id, send_id)
+           WHERE d.status = 'sent' AND d.settled_at >= to_timestamp($1::bigint / 1000.0) AND d.settled_at < to_timestamp($2::bigint / 1000.0)
+         ) AS ended",
+    )
+    .bind(begin)
+    .bind(end)
+    .fetch_one(connection)
+    .await
+    .unwrap();
+    let [p50, p95, p99] = quantiles.unwrap_or(vec![0.0; 3]).try_into().unwrap();
+    (u64::try_from(all).unwrap(), u64::try_from(bulk).unwrap(), p50, p95, p99)
+}
+
+/// Median rate of the whole intervals of `sample` seconds.
+#[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
+async fn sampled(connection: &mut PgConnection, begin: i64, end: i64, sample: u64) -> f64 {
+    let length = i64::try_from(sample).unwrap() * 1_000;
+    let rows: Vec<(i64, i64)> = sqlx::query_as(
+        "SELECT floor((extract(epoch FROM settled_at) * 1000 - $1::bigint) / $3::bigint)::bigint AS place, count(*) FROM delivery
+         WHERE status = 'sent' AND settled_at >= to_timestamp($1::bigint / 1000.0) AND settled_at < to_timestamp($2::bigint / 1000.0)
+         GROUP BY place",
+    )
+    .bind(begin)
+    .bind(end)
+    .bind(length)
+    .fetch_all(connection)
+    .await
+    .unwrap();
+    let counts: HashMap<i64, i64> = rows.into_iter().collect();
+    let mut whole: Vec<i64> =
+        (0..(end - begin) / length).map(|place| counts.get(&place).copied().unwrap_or_default()).collect();
+    whole.sort_unstable();
+    whole.get(whole.len() / 2).map_or(0.0, |count| *count as f64 / sample as f64)
+}
+
+/// Number of attempts that ended in the phase without success.
+async fn failed(connection: &mut PgConnection, begin: i64, end: i64) -> u64 {
+    let failed: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM attempt
+         WHERE outcome <> 'sent' AND ended_at >= to_timestamp($1::bigint / 1000.0) AND ended_at < to_timestamp($2::bigint / 1000.0)",
+    )
+    .bind(begin)
+    .bind(end)
+    .fetch_one(connection)
+    .await
+    .unwrap();
+    u64::try_from(failed).unwrap()
+}
