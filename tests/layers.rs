@@ -3,7 +3,7 @@
 use super::{files, read, report, root};
 
 /// Files of the gateway and the program that call faces of `store`, each with the number of calls and the reason.
-const CALLS: [(&str, usize, &str); 6] = [
+const CALLS: [(&str, usize, &str); 7] = [
     (
         "gateway/src/access/apps.rs",
         1,

@@ -23,7 +23,7 @@ const TOO_MANY: &str = "53300";
 
 /// Opens overlapping transactions, like those of `pg_dump` and of reports, for which PostgreSQL keeps old row versions, and which read the
 /// hot tables again and again. They end when the value is dropped. Returns None if PostgreSQL is unavailable.
-pub(super) async fn readers(url: &str) -> Option<JoinSet<()>> {
+pub async fn readers(url: &str) -> Option<JoinSet<()>> {
     let mut readers = JoinSet::new();
     for scans in [usize::MAX, SCANS, SCANS] {
         let mut session = open(url).await.ok()?;
@@ -44,12 +44,6 @@ async fn read(session: &mut PgConnection, scans: usize) -> Result<(), sqlx::Erro
     session.execute("COMMIT").await?;
     session.execute(BEGIN).await?;
     Ok(())
-/// Opens a transaction, like that of `pg_dump`, that PostgreSQL keeps old row versions for. Returns None if PostgreSQL is unavailable.
-pub async fn reader(url: &str) -> Option<PgConnection> {
-    let mut session = open(url).await.ok()?;
-    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT FROM checkpoint";
-    timeout(OPENED_WITHIN, session.execute(begin)).await.ok()?.ok()?;
-    Some(session)
 }
 
 /// Ends every third session of the services. Returns false if PostgreSQL is unavailable, or has no session of a service.
