@@ -100,7 +100,7 @@ async fn a_delivery_costs_two_row_versions_an_attempt_and_a_share_of_a_message()
     assert!(statements * 4 <= DELIVERIES, "{statements} statements claim and settle {DELIVERIES} deliveries");
     let wal = (after.wal_bytes - before.wal_bytes) / DELIVERIES as f64;
     println!("{wal} bytes of WAL for each delivery");
-    assert!(wal <= 1_000.0, "{wal} bytes of WAL for each delivery");
+    assert!(wal <= 700.0, "{wal} bytes of WAL for each delivery");
     let outcomes = world.context.log.state(StreamName::Outcome).await.unwrap().messages;
     assert!(outcomes * 4 <= DELIVERIES as u64, "{outcomes} messages report {DELIVERIES} outcomes");
     assert_eq!(world.published_events().await.len(), DELIVERIES as usize);
