@@ -16,8 +16,8 @@ const CALLS: [(&str, usize, &str); 7] = [
     ),
     (
         "gateway/src/realtime/rounds.rs",
-        1,
-        "reads the rows that the projection has committed, for all connected users in one statement; \
+        2,
+        "reads the rows that the projection has committed, for all connected users; \
          each connection was opened by a caller that may read its inbox",
     ),
     (

@@ -86,12 +86,15 @@ impl Arrivals {
         self.arrived.load(Ordering::Acquire)
     }
 
-    /// Like [`since_publication`](Self::since_publication), with the time until now for a change that has not arrived.
-    pub(crate) fn so_far(&self, changes: Range<usize>) -> Vec<u64> {
+    /// Like [`since_publication`](Self::since_publication), with the time until now for a change that has not arrived, and the time since
+    /// `due`, in microseconds from `begin`, for a send without an answer.
+    pub(crate) fn so_far(&self, changes: Range<usize>, due: impl Fn(usize) -> u64) -> Vec<u64> {
         let now = self.now();
-        let or_now =
-            |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|time| *time > 0).unwrap_or(now);
-        let wait = |change| or_now(&self.arrivals[change]).saturating_sub(or_now(&self.published[change]));
+        let noted = |time: &AtomicU64| Some(time.load(Ordering::Acquire)).filter(|time| *time > 0);
+        let wait = |change| {
+            let published = noted(&self.published[change]).unwrap_or_else(|| due(change));
+            noted(&self.arrivals[change]).unwrap_or(now).saturating_sub(published)
+        };
         let mut waits: Vec<u64> = changes.map(wait).collect();
         waits.sort_unstable();
         waits

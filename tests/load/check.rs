@@ -28,6 +28,13 @@ async fn every_phase_is_reported_and_loses_nothing() {
         assert_eq!(phase.not_sent, 0, "{:?}\n{report}", phase.phase);
         assert!(phase.accepted > 0, "{:?}\n{report}", phase.phase);
     }
+    // In two seconds, pg-backend-kill may find no busy session, and pool-exhaustion may not open all sessions.
+    for (kind, faults) in
+        [(Kind::KillWorker, 1), (Kind::StartWorker, 1), (Kind::PostgresRestart, 1), (Kind::RepeatedKill, 6)]
+    {
+        let phase = report.phases.iter().find(|phase| phase.phase == kind).unwrap();
+        assert_eq!(phase.faults, Some(faults), "{kind:?}\n{report}");
+    }
     let storm = report.phases.iter().find(|phase| phase.phase == Kind::RetryStorm).unwrap();
     assert!(storm.failed_attempts > 0, "the provider refused nothing\n{report}");
     let starved = report.phases.iter().find(|phase| phase.phase == Kind::PriorityStarvation).unwrap();

@@ -2,6 +2,7 @@
 //! and a phase with a backlog of constant depth. A job is one email to a provider that takes a millisecond. The page
 //! `docs/benchmarks-harness.md` says what differs.
 
+mod backlog;
 mod meter;
 mod options;
 mod phase;
@@ -36,6 +37,8 @@ struct Observed {
     begin: Timestamp,
     end: Timestamp,
     samples: Samples,
+    /// Faults of the phase that had an effect. None if the phase has no faults that are counted.
+    faults: Option<u64>,
     /// Processor time of services, nats-server and PostgreSQL in microseconds.
     micros: [u64; 3],
     /// Time from the end of the phase until no accepted job was left. None if the next phase began at once, or jobs were left after
@@ -78,9 +81,10 @@ async fn observe(site: &mut Site, producer: &Producer, phase: Phase, options: &O
     let until = Instant::now() + length;
     let sampling = samples::until(until, options.sample(), &url, producer, &meter);
     let producing = producer.produce(load, kind.bulk_share(), until);
-    let (samples, (), ()) = tokio::join!(sampling, producing, pressure::apply(site, kind, length, options));
+    let (samples, (), faults) =
+        tokio::join!(sampling, producing, pressure::apply(site, kind, length, options));
     let (end, after) = (clock::now(), meter.used());
     let micros = std::array::from_fn(|place| after[place] - used[place]);
     let emptied = if kind.is_emptied() { site.is_empty(producer, EMPTY_WITHIN).await } else { None };
-    Observed { kind, begin, end, samples, micros, emptied }
+    Observed { kind, begin, end, samples, faults, micros, emptied }
 }

@@ -2,6 +2,7 @@
 //! rate, each with an idempotency key, an inbox item for a live client, an email, and a webhook for the outcome of the email. Each minute is
 //! printed when it ends.
 
+use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +11,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::json;
 use sqlx::{Connection, Executor, PgConnection};
+use stand_ins::outbox::Capture;
 use stand_ins::smtp::SmtpStandIn;
 use suite::cpu::Processes;
 use testkit::eventually;
@@ -36,6 +38,8 @@ const LONG: u32 = 10;
 const DRAINED: Duration = Duration::from_secs(900);
 /// Time after a minute in which its last sends may still arrive.
 const LAST: Duration = Duration::from_secs(2);
+/// Pause between two looks at the outbox, which keeps 10,000 emails.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Tables whose rows change with each send.
 const HOT: [&str; 6] =
@@ -59,7 +63,8 @@ pub(crate) struct PinnedReport {
 pub(crate) struct Minutes {
     /// Answered sends per second.
     pub(crate) rate: Series,
-    /// Milliseconds from the 202 to the live client.
+    /// Milliseconds from the 202 to the live client. If the 202 is missing at the end of the minute, from the time at which the send was
+    /// due.
     pub(crate) p50_millis: Series,
     pub(crate) p99_millis: Series,
     /// Inbox items, emails and webhooks that are missing at the end of the minute.
@@ -77,7 +82,13 @@ struct Bench<'a> {
     run: &'a Run<'a>,
     answered: Arc<AtomicUsize>,
     /// Webhooks that were counted and then forgotten.
-    webhooks: usize,
+    webhooks: HashSet<String>,
+    /// Numbers of the sends whose email has arrived.
+    emails: HashSet<usize>,
+    /// Id of the newest email in `emails`.
+    newest_email: u64,
+    /// Number of the first send of a phase, and the time at which it was due, by the clock of the arrivals.
+    begin: (usize, u64),
     per_second: u32,
 }
 
@@ -97,7 +108,18 @@ pub(crate) async fn measure(minutes: u32, per_second: u32) -> PinnedReport {
     let phases = [before, minutes as usize, 1].map(|minutes| minutes * 60 * per_second as usize);
     let run = &Run::start(installation, provider, FIRST + phases.iter().sum::<usize>(), USERS).await;
     let answered = Arc::default();
-    let mut bench = Bench { installation, provider, backend, run, answered, webhooks: 0, per_second };
+    let mut bench = Bench {
+        installation,
+        provider,
+        backend,
+        run,
+        answered,
+        webhooks: HashSet::new(),
+        emails: HashSet::new(),
+        newest_email: 0,
+        begin: (0, 0),
+        per_second,
+    };
     let mut report = PinnedReport { per_second, ..PinnedReport::default() };
     bench.send(0..FIRST, 100).await;
     bench.drain(FIRST).await;
@@ -124,13 +146,17 @@ impl Bench<'_> {
         let sending = self.send(first..first + count, self.per_second);
         let sending = tokio::spawn(sending);
         let began = Instant::now();
+        self.begin = (first, self.run.arrivals.now());
         let mut before = self.counts().await;
         for (number, start) in (first..first + count).step_by(a_minute).enumerate() {
-            sleep_until(began + MINUTE * u32::try_from(number + 1).unwrap()).await;
+            self.wait_until(began + MINUTE * u32::try_from(number + 1).unwrap()).await;
             let now = self.counts().await;
-            sleep_until(now.at + LAST).await;
+            self.wait_until(now.at + LAST).await;
             self.note(name, start..start + a_minute, (before, now), minutes).await;
             before = now;
+        }
+        while !sending.is_finished() {
+            self.wait_until(Instant::now() + LOOK_EVERY).await;
         }
         sending.await.unwrap();
         first + count
@@ -163,14 +189,34 @@ impl Bench<'_> {
         async move { send_at_rate(address, count, per_second.into(), request, note).await }
     }
 
-    /// Items, emails and webhooks that are missing after the answers to this number of sends. The receiver and the outbox forget what
-    /// was counted.
+    async fn wait_until(&mut self, until: Instant) {
+        while Instant::now() < until {
+            self.note_emails();
+            sleep_until(until.min(Instant::now() + LOOK_EVERY)).await;
+        }
+    }
+
+    /// Notes the new emails, before the outbox forgets them.
+    fn note_emails(&mut self) {
+        let captures = self.provider.outbox().captures();
+        let newest = captures.first().map_or(self.newest_email, |newest| newest.id);
+        let mut noted = 0;
+        for email in captures.iter().take_while(|email| email.id > self.newest_email) {
+            self.emails.insert(number(email));
+            noted += 1;
+        }
+        assert_eq!(noted, newest - self.newest_email, "the outbox forgot emails that were not noted");
+        self.newest_email = newest;
+    }
+
+    /// Items, emails and webhooks that are missing after the answers to this number of sends. Repeated ones do not count. The receiver
+    /// forgets the webhooks that were counted.
     fn backlog(&mut self, answered: usize) -> usize {
-        self.webhooks += self.backend.count_and_forget();
-        let newest = self.provider.outbox().captures().first().map_or(0, |newest| newest.id);
-        let emails = usize::try_from(newest).unwrap();
+        self.webhooks.extend(self.backend.take_ids());
+        self.note_emails();
+        let emails = self.emails.len();
         let arrived = self.run.arrivals.count();
-        [arrived, emails, self.webhooks].into_iter().map(|done| answered.saturating_sub(done)).sum()
+        [arrived, emails, self.webhooks.len()].into_iter().map(|done| answered.saturating_sub(done)).sum()
     }
 
     async fn drain(&mut self, sends: usize) {
@@ -206,7 +252,9 @@ impl Bench<'_> {
     ) {
         let sends = (now.answered - before.answered).max(1) as f64;
         let backlog = self.backlog(now.answered);
-        let waits = self.run.arrivals.so_far(numbers);
+        let (first, begin) = self.begin;
+        let due = |number: usize| begin + (number - first) as u64 * 1_000_000 / u64::from(self.per_second);
+        let waits = self.run.arrivals.so_far(numbers, due);
         minutes.rate.push(sends / (now.at - before.at).as_secs_f64());
         minutes.p50_millis.push(quantile(&waits, 0.5));
         minutes.p99_millis.push(quantile(&waits, 0.99));
@@ -235,6 +283,13 @@ impl PinnedReport {
             during.blocks.last() / before.blocks.median(),
         ]
     }
+}
+
+/// Returns the number of the send, which is the subject of its email.
+fn number(email: &Capture) -> usize {
+    let mut lines = email.raw.split(|byte| *byte == b'\n');
+    let subject = lines.find_map(|line| line.strip_prefix(b"Subject: ")).expect("an email has a subject");
+    std::str::from_utf8(subject).unwrap().trim().parse().unwrap()
 }
 
 pub(crate) fn header() -> String {

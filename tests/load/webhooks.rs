@@ -113,8 +113,8 @@ impl Backend {
         Backend { receiver, secret, endpoints: ids }
     }
 
-    /// Returns the number of calls since the last time, and forgets them.
-    pub(crate) fn count_and_forget(&self) -> usize {
+    /// Returns the ids of the webhooks that were called for since the last time, and forgets them.
+    pub(crate) fn take_ids(&self) -> Vec<String> {
         self.receiver.drain()
     }
 

@@ -58,14 +58,17 @@ pub async fn end_a_third(url: &str) -> bool {
     matches!(timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await, Ok(Ok(ended)) if ended > 0)
 }
 
-/// Ends every session of the services that is in a transaction. Returns false if PostgreSQL is unavailable, or no session is.
-pub async fn end_busy(url: &str) -> bool {
-    let Ok(mut session) = open(url).await else { return false };
+/// Ends every session of the services that is in a transaction. Returns their number, or 0 if PostgreSQL is unavailable.
+pub async fn end_busy(url: &str) -> u64 {
+    let Ok(mut session) = open(url).await else { return 0 };
     let end = sqlx::query_scalar::<_, i64>(
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
          WHERE datname = current_database() AND application_name = 'tidings' AND state IN ('active', 'idle in transaction')",
     );
-    matches!(timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await, Ok(Ok(ended)) if ended > 0)
+    match timeout(OPENED_WITHIN, end.fetch_one(&mut session)).await {
+        Ok(Ok(ended)) => u64::try_from(ended).unwrap_or_default(),
+        Ok(Err(_)) | Err(_) => 0,
+    }
 }
 
 /// Opens a session of the test.

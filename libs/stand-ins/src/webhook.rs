@@ -123,12 +123,12 @@ impl WebhookReceiver {
         self.inner.lock().received.len()
     }
 
-    /// Forgets all accepted calls. Returns their number, including repeated ones.
+    /// Forgets all accepted calls. Returns their ids, also those of repeated ones.
     #[must_use]
-    pub fn drain(&self) -> usize {
+    pub fn drain(&self) -> Vec<String> {
         let mut state = self.inner.lock();
         state.attempts.clear();
-        std::mem::take(&mut state.received).len()
+        std::mem::take(&mut state.received).into_iter().map(|call| call.id).collect()
     }
 
     pub fn clear(&self) {

@@ -16,6 +16,7 @@ const RECENT: Duration = Duration::from_secs(60);
 const ALL_EACH: Duration = Duration::from_secs(10);
 /// The next round over all timers is at least so many times as far away as the last one took.
 const SHARE: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Several dispatchers share the work.
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
@@ -28,7 +29,7 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow:
             None => return Ok(()),
             Some(Ok(published)) => {
                 if published == 0 && within == EVER {
-                    all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE);
+                    all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE).min(LONGEST);
                 }
                 published > 0
             }

@@ -33,7 +33,7 @@ pub(crate) struct Letter<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) html: Option<Cow<'a, str>>,
     pub(crate) headers: Vec<(&'a str, &'a str)>,
-    pub(crate) attachments: Vec<(&'a Attachment, Arc<str>)>,
+    pub(crate) attachments: Vec<(&'a Attachment, Arc<String>)>,
     /// Unsubscribe link: turns the send's category off for the recipient. Always None if the email has cc or bcc
     /// recipients.
     pub(crate) unsubscribe: Option<String>,
@@ -44,7 +44,7 @@ pub(crate) struct Letter<'a> {
 #[derive(Default)]
 pub struct Enclosures {
     /// Attachments in base64, in the same order as in the content.
-    pub(crate) attachments: Vec<Arc<str>>,
+    pub(crate) attachments: Vec<Arc<String>>,
     pub(crate) unsubscribe: Option<String>,
     pub(crate) room: Option<LargeEmail>,
 }

@@ -27,7 +27,7 @@ use crate::quoted_printable;
 #[derive(Clone, Debug)]
 pub(crate) enum Piece {
     Text(String),
-    File(Arc<str>),
+    File(Arc<String>),
 }
 
 impl Piece {
@@ -48,7 +48,7 @@ impl Piece {
 
 enum Part<'a> {
     Text(ContentType, &'a str),
-    File(String, Arc<str>),
+    File(String, Arc<String>),
     Multipart(&'static str, &'static str, Vec<Part<'a>>),
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn write(letter: &Letter<'_>, headers: &mut String) -> Result<Vec<Pie
 }
 
 fn tree<'a>(letter: &'a Letter<'_>) -> Result<Part<'a>, LetterError> {
-    let file = |(file, content): &(&Attachment, Arc<str>)| {
+    let file = |(file, content): &(&Attachment, Arc<String>)| {
         Ok(Part::File(file_head(file, &media_type(file))?, Arc::clone(content)))
     };
     let is_shown = |file: &Attachment| letter.html.is_some() && file.content_id.is_some();

@@ -18,6 +18,8 @@ use crate::letter::Enclosures;
 
 /// Maximum total size of the cached attachments, in octets of base64. The recipients of a send share cached attachments.
 const KEPT: u64 = 64 << 20;
+/// Files among which unused ones are not looked for.
+const FEW: usize = 32;
 /// Octets per line, which then has 76 characters, the maximum (RFC 2045 section 6.8).
 const LINE: usize = 57;
 
@@ -35,9 +37,17 @@ type FileKey = (AppId, SendId, u32);
 pub struct Sources {
     load: Box<Load>,
     link: Box<Link>,
-    encoded: Cache<FileKey, Arc<str>>,
+    encoded: Cache<FileKey, Arc<String>>,
     /// Files that emails are sent with, even if the cache has no room for them.
-    in_use: Mutex<HashMap<FileKey, Weak<str>>>,
+    in_use: Mutex<InUse>,
+}
+
+/// Not `Weak<str>`, which would keep the memory of a text that is no longer used.
+#[derive(Debug, Default)]
+struct InUse {
+    files: HashMap<FileKey, Weak<String>>,
+    /// Number of files that were left when unused ones were removed.
+    left: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -93,24 +103,27 @@ impl Sources {
     }
 
     /// Reads and encodes a file once for concurrent emails, and for later ones as long as it is kept or in use.
-    async fn attachment(&self, app: AppId, send: SendId, number: u32) -> Result<Arc<str>, AttachmentError> {
+    async fn attachment(
+        &self,
+        app: AppId,
+        send: SendId,
+        number: u32,
+    ) -> Result<Arc<String>, AttachmentError> {
         let key = (app, send, number);
         let reading = async {
-            if let Some(in_use) = self.in_use().get(&key).and_then(Weak::upgrade) {
+            if let Some(in_use) = self.in_use().files.get(&key).and_then(Weak::upgrade) {
                 return Ok(in_use);
             }
             let read = (self.load)(app, send, number).await.map_err(AttachmentError::Unavailable)?;
             let encoded = in_lines(&read.ok_or(AttachmentError::Gone)?);
-            let mut in_use = self.in_use();
-            in_use.retain(|_, file| file.strong_count() > 0);
-            in_use.insert(key, Arc::downgrade(&encoded));
+            self.in_use().insert(key, &encoded);
             Ok(encoded)
         };
         let read: Result<_, Arc<AttachmentError>> = self.encoded.try_get_with(key, reading).await;
         read.map_err(Arc::unwrap_or_clone)
     }
 
-    fn in_use(&self) -> MutexGuard<'_, HashMap<FileKey, Weak<str>>> {
+    fn in_use(&self) -> MutexGuard<'_, InUse> {
         self.in_use.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -120,6 +133,17 @@ impl Sources {
             tracing::warn!(cause, "cannot create the unsubscribe link; retrying the delivery");
             Answer::new(Outcome::RETRY, "unsubscribe", "the unsubscribe link could not be created")
         })
+    }
+}
+
+impl InUse {
+    /// Looks for unused files only when the number has doubled, because there may be thousands.
+    fn insert(&mut self, key: FileKey, file: &Arc<String>) {
+        if self.files.len() >= self.left.max(FEW) * 2 {
+            self.files.retain(|_, file| file.strong_count() > 0);
+            self.left = self.files.len();
+        }
+        self.files.insert(key, Arc::downgrade(file));
     }
 }
 
@@ -138,20 +162,20 @@ impl AttachmentError {
     }
 }
 
-fn cache(octets: u64) -> Cache<FileKey, Arc<str>> {
-    let weight = |_: &FileKey, text: &Arc<str>| u32::try_from(text.len()).unwrap_or(u32::MAX);
+fn cache(octets: u64) -> Cache<FileKey, Arc<String>> {
+    let weight = |_: &FileKey, text: &Arc<String>| u32::try_from(text.len()).unwrap_or(u32::MAX);
     // The files of the newest sends are needed next, however often earlier ones were.
     Cache::builder().max_capacity(octets).weigher(weight).eviction_policy(EvictionPolicy::lru()).build()
 }
 
 /// Encodes as base64, which contains no dots or hyphens, so no line looks like the end of the email or like a boundary.
-pub(crate) fn in_lines(bytes: &[u8]) -> Arc<str> {
+pub(crate) fn in_lines(bytes: &[u8]) -> Arc<String> {
     let mut out = String::with_capacity(bytes.len() * 4 / 3 + bytes.len() / LINE * 2 + 8);
     for line in bytes.chunks(LINE) {
         STANDARD.encode_string(line, &mut out);
         out.push_str("\r\n");
     }
-    out.into()
+    Arc::new(out)
 }
 
 #[cfg(test)]

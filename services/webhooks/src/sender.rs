@@ -34,6 +34,7 @@ struct Slots {
     running: JoinSet<Option<EndedSlot>>,
     depths: Depths,
     per_slot: u32,
+    search: Search,
 }
 
 impl WebhookSender {
@@ -52,12 +53,12 @@ impl WebhookSender {
         let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
         let slot = Slot { settings, caller, settler, stop: token.clone() };
         let per_slot = self.settings.pace.per_slot;
-        let mut search = Search::default();
-        let mut slots = Slots { running: JoinSet::new(), depths: Depths::new(), per_slot };
+        let search = Search::default();
+        let mut slots = Slots { running: JoinSet::new(), depths: Depths::new(), per_slot, search };
         while !token.is_cancelled() {
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
-            let claimed = self.claim_due(free_slots, &slots.depths, &mut search).await;
+            let claimed = self.claim_due(free_slots, &slots.depths, &mut slots.search).await;
             let pause = if claimed.is_empty() { PAUSE } else { BREATH };
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for messages in claimed {
@@ -136,7 +137,13 @@ impl Slots {
     /// Logs a slot that panicked. Its messages become due again when their lease ends.
     fn reap(&mut self, ended: Result<Option<EndedSlot>, JoinError>) {
         match ended {
-            Ok(Some(ended)) => deepen(&mut self.depths, &ended, self.per_slot),
+            Ok(Some(ended)) => {
+                if !ended.was_fast {
+                    // The slot may have returned messages that were due before those claimed meanwhile.
+                    self.search.forget(ended.endpoint.0, ended.endpoint.1);
+                }
+                deepen(&mut self.depths, &ended, self.per_slot);
+            }
             Ok(None) => {}
             Err(error) => {
                 tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");

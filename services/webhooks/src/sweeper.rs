@@ -9,9 +9,10 @@ use service_kit::presence::Backlog;
 use tokio::time::Instant;
 
 const PAUSE: Duration = Duration::from_secs(15);
-/// The next round is at least so many times as far away as the last one took: while a transaction is open, PostgreSQL keeps all messages
-/// that were sent meanwhile in the index that the round reads.
+/// The next round is at least so many times as far away as the last count took: while a transaction is open, PostgreSQL keeps all messages
+/// that were sent meanwhile in the index that it reads.
 const SHARE: u32 = 20;
+const LONGEST: Duration = Duration::from_secs(300);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 /// Longer than the time within which an event may be published again.
 const KEEP_TAKEN: Duration = DAY.saturating_mul(8);
@@ -22,17 +23,22 @@ const KEEP_GIVEN_UP: Duration = DAY.saturating_mul(30);
 pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     loop {
-        let began = Instant::now();
-        if let Some(Err(error)) = token.run_until_cancelled(round(&context, give_up_after)).await {
-            tracing::warn!(%error, "cannot clean up webhooks; trying again");
-        }
-        if token.run_until_cancelled(tokio::time::sleep(PAUSE.max(began.elapsed() * SHARE))).await.is_none() {
+        let pause = match token.run_until_cancelled(round(&context, give_up_after)).await {
+            Some(Ok(counting)) => PAUSE.max(counting * SHARE).min(LONGEST),
+            Some(Err(error)) => {
+                tracing::warn!(%error, "cannot clean up webhooks; trying again");
+                PAUSE
+            }
+            None => return Ok(()),
+        };
+        if token.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
             return Ok(());
         }
     }
 }
 
-async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::Error> {
+/// Returns the time that counting took.
+async fn round(context: &Context, give_up_after: Duration) -> Result<Duration, store::Error> {
     loop {
         let given_up = context.store.webhooks().give_up_webhooks(give_up_after).await?;
         if given_up == 0 {
@@ -42,7 +48,9 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
         tracing::warn!(given_up, "gave up on webhooks because their endpoints have failed for too long");
     }
     while context.store.webhooks().prune_webhooks(KEEP_TAKEN, KEEP_GIVEN_UP).await? > 0 {}
+    let began = Instant::now();
     let (pending, age) = context.store.webhooks().pending_webhooks().await?;
+    let counting = began.elapsed();
     gauge!(WEBHOOK_PENDING).set(pending as f64);
     gauge!(WEBHOOK_OLDEST_AGE).set(age.as_secs_f64());
     let oldest_seconds = age.as_secs_f64();
@@ -52,5 +60,5 @@ async fn round(context: &Context, give_up_after: Duration) -> Result<(), store::
         oldest_seconds,
         fill: None,
     });
-    Ok(())
+    Ok(counting)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use domain::content::{Attachment, Content, EmailContent, EmailOptions};
 use domain::event::DeliveryJob;
-use domain::{Channel, DeliveryIds, SendId, UserNumber};
+use domain::{Channel, DeliveryIds, SendId, Timestamp, UserNumber};
 use serde::Serialize;
 use serde_json::json;
 use service_kit::clock;
@@ -104,13 +104,15 @@ impl Bench<'_> {
         self.choose(&self.counting).await;
         self.put(kind, emails).await;
         self.installation.settle().await;
-        let (before, bytes_before, reads_before) =
-            (server_micros(), self.counting.counted().1, self.reads().await);
+        let (counted_before, bytes_before) = self.counting.counted();
+        let (before, reads_before) = (server_micros(), self.reads().await);
         let began = clock::now();
         let (service, peak) = self.work(emails).await;
         let after = server_micros();
         let rate = jobs::settled_per_second(self.installation, emails, began).await;
-        let bytes = self.counting.counted().1 - bytes_before;
+        let (counted, bytes) = self.counting.counted();
+        assert_eq!(counted - counted_before, emails, "emails that the server counted");
+        let bytes = bytes - bytes_before;
         let each = |micros: u64| micros as f64 / emails as f64;
         report.per_second.push(rate);
         report.megabytes.push(rate * bytes as f64 / emails as f64 / 1e6);
@@ -119,8 +121,10 @@ impl Bench<'_> {
         report.postgres_micros.push(each(after[1] - before[1]));
         report.peak.push(peak / 1_024.0);
         if kind == Kind::WithFiles {
-            let reads = async || Some(self.reads().await - reads_before).filter(|reads| *reads > 0);
-            report.reads.push(eventually(LONG, "PostgreSQL counts the reads", reads).await as f64);
+            self.worker_left(began).await;
+            let reads = self.reads().await - reads_before;
+            assert!(reads > 0, "PostgreSQL counted no reads of files");
+            report.reads.push(reads as f64);
         }
         let emails = if kind == Kind::WithFiles { BARE_WITH_FILES } else { emails };
         report.bare_per_second.push(emails as f64 / self.send_bare(raw, emails).await.as_secs_f64());
@@ -205,6 +209,21 @@ impl Bench<'_> {
             .collect();
         jobs::insert(connection, self.installation, &jobs).await;
         jobs::publish(self.installation, Channel::Email, &jobs).await;
+    }
+
+    /// Waits until PostgreSQL has ended the sessions of the worker that started after `began`. A session adds the last of its reads to
+    /// the statistics before it disappears from `pg_stat_activity`.
+    async fn worker_left(&self, began: Timestamp) {
+        let url = self.installation.database_url();
+        let mut connection = <PgConnection as sqlx::Connection>::connect(url).await.unwrap();
+        let left = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database()
+            AND application_name = 'tidings' AND backend_start >= to_timestamp($1::bigint / 1000.0))";
+        eventually(LONG, "the sessions of the worker have ended", async || {
+            let left = sqlx::query_scalar::<_, bool>(left).bind(began.millis());
+            left.fetch_one(&mut connection).await.unwrap().then_some(())
+        })
+        .await;
+        sqlx::Connection::close(connection).await.unwrap();
     }
 
     /// Number of times that files were read, as far as PostgreSQL has counted them.

@@ -23,6 +23,11 @@ impl Meter {
         self.0.lock().unwrap().services.push((id, 0));
     }
 
+    /// Begins a new counter for PostgreSQL, whose process has ended.
+    pub(crate) fn postgres_ended(&self) {
+        self.0.lock().unwrap().postgres = 0;
+    }
+
     /// Microseconds that services, nats-server and PostgreSQL have used so far.
     pub(crate) fn used(&self) -> [u64; 3] {
         let mut state = self.0.lock().unwrap();
@@ -37,18 +42,20 @@ impl Meter {
     }
 }
 
-/// Time since the last reading. A smaller counter belongs to a new process.
+/// Time since the largest reading of the same process. A reading is too small if a child ends while it is made, because a child's time
+/// is added to that of its parent only afterwards.
 fn since(last: &mut u64, now: u64) -> u64 {
-    let before = std::mem::replace(last, now);
-    if now < before { now } else { now - before }
+    let used = now.saturating_sub(*last);
+    *last += used;
+    used
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
-    fn a_restarted_process_counts_from_zero() {
+    fn no_time_is_counted_twice_if_a_reading_is_too_small() {
         let mut last = 0;
-        let readings = [50, 80, 0, 0, 30, 90].map(|now| super::since(&mut last, now));
-        assert_eq!(readings, [50, 30, 0, 0, 30, 60]);
+        let readings = [50, 80, 70, 0, 90].map(|now| super::since(&mut last, now));
+        assert_eq!(readings, [50, 30, 0, 0, 10]);
     }
 }

@@ -7,6 +7,9 @@ use clap::{Parser, ValueEnum};
 
 use super::phase::{Kind, Named, Phase};
 
+/// Connections of an SMTP provider in two processes with 32 each.
+const MOST_WORKERS: u32 = 64;
+
 /// Runs phases of offered load, pressure and faults in the shape of hardbyte/postgresql-job-queue-benchmarking, and reports for each
 /// the completed jobs per second, their latency, and jobs that were lost or done twice.
 #[derive(Parser, Debug)]
@@ -18,7 +21,7 @@ use super::phase::{Kind, Named, Phase};
 
 Examples:
   cargo xtask bench harness
-  cargo xtask bench harness --phase warmup --phase saturated=60s --workers 256
+  cargo xtask bench harness --phase warmup --phase saturated=60s --workers 16
   cargo xtask bench harness --phase warmup=30s --phase clean=1m --phase pg-backend-kill=1m --phase recovery=1m
   cargo xtask bench harness --full --json target/harness.json"
 )]
@@ -35,8 +38,8 @@ pub(crate) struct Options {
     /// Jobs that are offered per second
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
-    /// Concurrent calls to the provider, in both workers together
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(2..=1_000))]
+    /// Concurrent calls to the provider, in both workers together, at most 64
+    #[arg(long, default_value_t = MOST_WORKERS, value_parser = workers)]
     pub(crate) workers: u32,
     /// Jobs of the backlog that the phases saturated and priority-starvation keep
     #[arg(long, default_value_t = 4_000, value_parser = clap::value_parser!(u64).range(1..=100_000))]
@@ -85,5 +88,30 @@ impl Options {
 
     pub(crate) fn sample(&self) -> Duration {
         Duration::from_secs(self.sample)
+    }
+}
+
+fn workers(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(workers @ 2..=MOST_WORKERS) => Ok(workers),
+        Ok(_) => Err(format!(
+            "must be from 2 to {MOST_WORKERS}, because each of the two email workers opens at most {} connections \
+             to an SMTP provider",
+            MOST_WORKERS / 2
+        )),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+// The benchmark has no tests, so that an import here would be unused in it.
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn more_workers_than_connections_are_refused() {
+        assert_eq!(super::workers("64"), Ok(64));
+        for wrong in ["1", "65", "256", "x"] {
+            assert!(super::workers(wrong).is_err(), "{wrong}");
+        }
+        assert!(super::workers("128").unwrap_err().contains("from 2 to 64"));
     }
 }

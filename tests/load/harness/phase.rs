@@ -43,7 +43,7 @@ pub(crate) enum Kind {
     PgBackendKill,
     /// The test holds every session that PostgreSQL still allows
     PoolExhaustion,
-    /// The provider refuses as many first attempts as jobs are offered in half of the phase
+    /// The provider refuses as many RCPT commands as jobs are offered in half of the phase
     RetryStorm,
     /// A backlog of constant depth, of which a tenth is in the bulk lane
     PriorityStarvation,

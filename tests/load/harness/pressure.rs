@@ -18,38 +18,45 @@ const SCANNED_EVERY: Duration = Duration::from_millis(100);
 const BACKENDS_ENDED_EVERY: Duration = Duration::from_millis(500);
 const REPEATED_KILLS: u32 = 6;
 
-/// Applies what the phase is about, for its length.
-pub(crate) async fn apply(site: &mut Site, kind: Kind, length: Duration, options: &Options) {
+/// Applies what the phase is about, for its length. Returns the number of faults that had an effect: killed or started workers, restarts
+/// of PostgreSQL, sessions that were ended, or sessions that PostgreSQL refused.
+pub(crate) async fn apply(site: &mut Site, kind: Kind, length: Duration, options: &Options) -> Option<u64> {
     let until = Instant::now() + length;
     let url = site.installation.database_url().to_owned();
+    let mut faults = None;
     match kind {
         Kind::Warmup | Kind::Clean | Kind::HighLoad | Kind::Recovery => {}
         Kind::PriorityStarvation | Kind::Saturated => {}
         Kind::IdleInTx => hold_transaction(&url, until).await,
         Kind::ActiveReaders => scan(&url, until).await,
-        Kind::KillWorker => site.kill_worker(),
-        Kind::StartWorker => site.start_worker(),
+        Kind::KillWorker => faults = Some(u64::from(site.kill_worker())),
+        Kind::StartWorker => faults = Some(u64::from(site.start_worker())),
         Kind::PostgresRestart => {
             site.meter.used();
             site.installation.postgres().stop_immediately().await.unwrap();
+            site.meter.postgres_ended();
             sleep_until(until - length / 2).await;
             site.installation.postgres().restart().await.unwrap();
+            faults = Some(1);
         }
         Kind::RepeatedKill => {
+            let mut killed = 0;
             for _ in 0..REPEATED_KILLS {
-                site.kill_worker();
+                killed += u64::from(site.kill_worker());
                 site.start_worker();
                 sleep_until((Instant::now() + length / REPEATED_KILLS).min(until)).await;
             }
+            faults = Some(killed);
         }
-        Kind::PgBackendKill => end_backends(&url, until).await,
+        Kind::PgBackendKill => faults = Some(end_backends(&url, until).await),
         Kind::PoolExhaustion => {
             let mut crowd = Crowd::gather(url);
             sleep_until(until).await;
-            match crowd.full_for() {
-                Some(full) => eprintln!("PostgreSQL refused sessions for {:.1} s", full.as_secs_f64()),
-                None => eprintln!("PostgreSQL refused no session before the end of the phase"),
+            let full = crowd.full_for();
+            if let Some(full) = full {
+                eprintln!("PostgreSQL refused sessions for {:.1} s", full.as_secs_f64());
             }
+            faults = Some(u64::from(full.is_some()));
         }
         Kind::RetryStorm => {
             let jobs = f64::from(options.rate) * length.as_secs_f64() / 2.0;
@@ -57,6 +64,7 @@ pub(crate) async fn apply(site: &mut Site, kind: Kind, length: Duration, options
         }
     }
     sleep_until(until).await;
+    faults
 }
 
 /// Holds a transaction with an id, so that PostgreSQL removes no row version that died after its begin.
@@ -84,11 +92,14 @@ async fn scan(url: &str, until: Instant) {
     readers.join_all().await;
 }
 
-async fn end_backends(url: &str, until: Instant) {
+/// Returns the number of sessions that it ended.
+async fn end_backends(url: &str, until: Instant) -> u64 {
     let mut ends = interval(BACKENDS_ENDED_EVERY);
     ends.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut ended = 0;
     while Instant::now() < until {
         ends.tick().await;
-        sessions::end_busy(url).await;
+        ended += sessions::end_busy(url).await;
     }
+    ended
 }

@@ -8,12 +8,12 @@ use domain::Timestamp;
 use reqwest::Client;
 use serde_json::{Value, json};
 use service_kit::clock;
-use stand_ins::outbox::Outbox;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 use uuid::Uuid;
 
+use super::backlog::Backlog;
 use super::options::Options;
 use super::phase::Load;
 use super::site::{Site, user};
@@ -41,15 +41,16 @@ struct Shared {
     key: String,
     secret: String,
     batch: u64,
-    outbox: Arc<Outbox>,
+    backlog: Mutex<Backlog>,
     next_user: AtomicUsize,
     places: Arc<Semaphore>,
     /// Jobs of sends without an answer.
     outgoing: AtomicU64,
-    accepted: AtomicU64,
     /// Jobs of sends that got another answer than 202, or none.
     refused: AtomicU64,
     sends: Mutex<Vec<Accepted>>,
+    /// Number of sends, oldest first, whose jobs have all ended.
+    ended: AtomicUsize,
 }
 
 impl Producer {
@@ -60,19 +61,14 @@ impl Producer {
             key: site.installation.api_key.clone(),
             secret: site.installation.api_secret.clone(),
             batch: options.batch,
-            outbox: site.outbox(),
+            backlog: Mutex::new(Backlog::open(&site.accepted)),
             next_user: AtomicUsize::new(0),
             places: Arc::new(Semaphore::new(AT_ONCE)),
             outgoing: AtomicU64::new(0),
-            accepted: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             sends: Mutex::default(),
+            ended: AtomicUsize::new(0),
         }))
-    }
-
-    /// Jobs that were accepted so far.
-    pub(crate) fn accepted(&self) -> u64 {
-        self.0.accepted.load(Ordering::Acquire)
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -83,9 +79,19 @@ impl Producer {
         self.0.sends.lock().unwrap().clone()
     }
 
+    /// Accepted sends, except those of [`set_ended`](Self::set_ended).
+    pub(crate) fn unended(&self) -> Vec<Accepted> {
+        self.0.sends.lock().unwrap()[self.0.ended.load(Ordering::Acquire)..].to_vec()
+    }
+
+    /// Notes that all jobs of the first `count` sends of [`unended`](Self::unended) have ended.
+    pub(crate) fn set_ended(&self, count: usize) {
+        self.0.ended.fetch_add(count, Ordering::AcqRel);
+    }
+
     /// Jobs that were accepted and not yet answered by the provider.
     pub(crate) fn depth(&self) -> u64 {
-        self.accepted().saturating_sub(self.0.outbox.total())
+        self.0.backlog.lock().unwrap().depth()
     }
 
     /// Offers jobs, with this share of the sends in the bulk lane, until the time has come and every send is answered.
@@ -135,7 +141,7 @@ impl Shared {
         let accepted = self.post(&body).await;
         match accepted {
             Some(send) => {
-                self.accepted.fetch_add(jobs, Ordering::AcqRel);
+                self.backlog.lock().unwrap().accept(send, jobs);
                 self.sends.lock().unwrap().push(Accepted { send, at: clock::now(), jobs });
             }
             None => {

@@ -32,6 +32,8 @@ pub(crate) struct HarnessReport {
     lease_seconds: u64,
     /// Jobs of sends that got another answer than 202, or none.
     pub(crate) refused: u64,
+    /// Lost jobs of the warmup, which is not reported otherwise.
+    lost_in_warmup: u64,
     pub(crate) phases: Vec<PhaseResult>,
 }
 
@@ -40,8 +42,10 @@ impl HarnessReport {
         options: &Options,
         site: &Site,
         producer: &Producer,
-        phases: Vec<PhaseResult>,
+        results: Vec<PhaseResult>,
     ) -> HarnessReport {
+        let (warmups, phases): (Vec<_>, Vec<_>) =
+            results.into_iter().partition(|result| result.phase == Kind::Warmup);
         let postgres = sqlx::query_scalar("SHOW server_version").fetch_one(&mut site.connect().await).await;
         HarnessReport {
             at: clock::now(),
@@ -55,13 +59,14 @@ impl HarnessReport {
             work_millis: options.work_ms,
             lease_seconds: options.lease.as_secs(),
             refused: producer.refused(),
+            lost_in_warmup: warmups.iter().map(|warmup| warmup.lost).sum(),
             phases,
         }
     }
 
-    /// Accepted jobs that have not ended.
+    /// Lost jobs of all phases, including the warmup.
     pub(crate) fn lost(&self) -> u64 {
-        self.phases.iter().map(|phase| phase.lost).sum()
+        self.lost_in_warmup + self.phases.iter().map(|phase| phase.lost).sum::<u64>()
     }
 
     /// Appends the report to a file, as one line.
@@ -130,14 +135,23 @@ impl HarnessReport {
     fn show_ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "\n{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}",
-            "", "accepted", "completed", "in bulk", "failed", "lost", "not sent", "repeated", "empty s"
+            "\n{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}{:>8}",
+            "",
+            "accepted",
+            "completed",
+            "in bulk",
+            "failed",
+            "lost",
+            "not sent",
+            "repeated",
+            "empty s",
+            "faults"
         )?;
         for phase in &self.phases {
             let emptied = phase.emptied_seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
             writeln!(
                 f,
-                "{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}",
+                "{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}{:>8}",
                 phase.phase.name(),
                 phase.accepted,
                 phase.completed,
@@ -147,8 +161,16 @@ impl HarnessReport {
                 phase.not_sent,
                 phase.repeated,
                 emptied,
+                phase.faults.map_or_else(String::new, |faults| faults.to_string()),
             )?;
         }
-        writeln!(f, "{} jobs were not accepted", self.refused)
+        for phase in self.phases.iter().filter(|phase| phase.faults == Some(0)) {
+            writeln!(f, "{}: no fault had an effect", phase.phase.name())?;
+        }
+        writeln!(
+            f,
+            "{} jobs were not accepted, and {} of the warmup were lost",
+            self.refused, self.lost_in_warmup
+        )
     }
 }

@@ -2,11 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde::{Deserialize, Serialize};
+use futures_util::TryStreamExt as _;
+use serde::Serialize;
 use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::Observed;
+use super::backlog::Call;
 use super::options::Options;
 use super::phase::Kind;
 use super::producer::{Accepted, Producer};
@@ -41,7 +43,7 @@ pub(crate) struct PhaseResult {
     pub(crate) per_cpu_second: f64,
     /// Attempts that the provider refused.
     pub(crate) failed_attempts: u64,
-    /// Accepted jobs of the phase that have not ended.
+    /// Accepted jobs of the phase that have not ended, or were recorded as sent although the provider's list does not contain them.
     pub(crate) lost: u64,
     /// Accepted jobs of the phase that ended, but not as sent.
     pub(crate) not_sent: u64,
@@ -49,9 +51,11 @@ pub(crate) struct PhaseResult {
     pub(crate) repeated: u64,
     /// Seconds from the end of the phase until every accepted job had ended. None if it was not measured, or not reached.
     pub(crate) emptied_seconds: Option<f64>,
+    /// Faults that had an effect. None if the phase has no faults that are counted.
+    pub(crate) faults: Option<u64>,
 }
 
-/// Results of all phases except warmup.
+/// Results of all phases.
 pub(crate) async fn of(
     site: &Site,
     producer: &Producer,
@@ -59,8 +63,9 @@ pub(crate) async fn of(
     options: &Options,
 ) -> Vec<PhaseResult> {
     let mut connection = site.connect().await;
-    let ends = Ends::read(&mut connection).await;
-    let (sends, repeated) = (producer.sends(), repeated(site));
+    let calls = Calls::read(site);
+    let ends = Ends::read(&mut connection, &calls).await;
+    let sends = producer.sends();
     let mut results = Vec::new();
     for (place, phase) in observed.iter().enumerate() {
         let next = observed.get(place + 1).map_or(i64::MAX, |next| next.begin.millis());
@@ -70,48 +75,66 @@ pub(crate) async fn of(
             result.accepted += send.jobs;
             ends.judge(send, &mut result);
         }
-        result.repeated = repeated.iter().filter(|at| of_phase(**at)).count() as u64;
+        result.repeated = calls.repeated.iter().filter(|at| of_phase(**at)).count() as u64;
         results.push(result);
     }
-    results.retain(|result| result.phase != Kind::Warmup);
     results
 }
 
-/// Number of deliveries of each send: sent, and ended.
-struct Ends(HashMap<Uuid, (u64, u64)>);
+/// The provider's list of accepted calls.
+struct Calls {
+    deliveries: HashSet<Uuid>,
+    /// Times of the calls that the provider had accepted before, in milliseconds since 1970.
+    repeated: Vec<i64>,
+}
 
-impl Ends {
-    async fn read(connection: &mut PgConnection) -> Ends {
-        let rows: Vec<(Uuid, i64, i64)> = sqlx::query_as(
-            "SELECT send_id, count(*) FILTER (WHERE status = 'sent'),
-               count(*) FILTER (WHERE status NOT IN ('queued', 'sending', 'retrying'))
-             FROM delivery GROUP BY send_id",
-        )
-        .fetch_all(connection)
-        .await
-        .unwrap();
-        let count = |count: i64| u64::try_from(count).unwrap();
-        Ends(rows.into_iter().map(|(send, sent, ended)| (send, (count(sent), count(ended)))).collect())
-    }
-
-    fn judge(&self, send: &Accepted, result: &mut PhaseResult) {
-        let (sent, ended) = self.0.get(&send.send).copied().unwrap_or_default();
-        result.lost += send.jobs.saturating_sub(ended);
-        result.not_sent += ended - sent;
+impl Calls {
+    fn read(site: &Site) -> Calls {
+        let text = std::fs::read_to_string(&site.accepted).unwrap();
+        let mut calls = Calls { deliveries: HashSet::new(), repeated: Vec::new() };
+        for line in text.lines() {
+            let call: Call = serde_json::from_str(line).unwrap();
+            if !calls.deliveries.insert(call.delivery) {
+                calls.repeated.push(call.at);
+            }
+        }
+        calls
     }
 }
 
-/// Reads the times of calls that the provider had accepted before, in milliseconds since 1970.
-fn repeated(site: &Site) -> Vec<i64> {
-    #[derive(Deserialize)]
-    struct Line {
-        at: i64,
-        delivery: Uuid,
+/// Ends of the deliveries of each send.
+struct Ends(HashMap<Uuid, End>);
+
+/// Numbers of deliveries of one send.
+#[derive(Clone, Copy, Default)]
+struct End {
+    ended: u64,
+    sent: u64,
+    /// Recorded as sent, but missing in the provider's list.
+    unlisted: u64,
+}
+
+impl Ends {
+    async fn read(connection: &mut PgConnection, calls: &Calls) -> Ends {
+        let statement =
+            "SELECT send_id, id, status FROM delivery WHERE status NOT IN ('queued', 'sending', 'retrying')";
+        let mut rows = sqlx::query_as::<_, (Uuid, Uuid, String)>(statement).fetch(connection);
+        let mut ends: HashMap<Uuid, End> = HashMap::new();
+        while let Some((send, delivery, status)) = rows.try_next().await.unwrap() {
+            let end = ends.entry(send).or_default();
+            let is_sent = status == "sent";
+            end.ended += 1;
+            end.sent += u64::from(is_sent);
+            end.unlisted += u64::from(is_sent && !calls.deliveries.contains(&delivery));
+        }
+        Ends(ends)
     }
-    let text = std::fs::read_to_string(&site.accepted).unwrap();
-    let mut seen = HashSet::new();
-    let lines = text.lines().map(|line| serde_json::from_str::<Line>(line).unwrap());
-    lines.filter(|line| !seen.insert(line.delivery)).map(|line| line.at).collect()
+
+    fn judge(&self, send: &Accepted, result: &mut PhaseResult) {
+        let End { ended, sent, unlisted } = self.0.get(&send.send).copied().unwrap_or_default();
+        result.lost += send.jobs.saturating_sub(ended) + unlisted;
+        result.not_sent += ended - sent;
+    }
 }
 
 /// Measures a phase. Its jobs are judged later.
@@ -145,6 +168,7 @@ async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) 
         not_sent: 0,
         repeated: 0,
         emptied_seconds: phase.emptied.map(|time| time.as_secs_f64()),
+        faults: phase.faults,
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use domain::Channel;
@@ -17,6 +16,7 @@ use tempfile::TempDir;
 use testkit::{Service, eventually};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
+use uuid::Uuid;
 
 use super::meter::Meter;
 use super::options::Options;
@@ -78,44 +78,51 @@ impl Site {
         Site { installation, provider, meter, gateway, accepted, workers, _others: others, _files: files }
     }
 
-    pub(crate) fn kill_worker(&mut self) {
+    /// Kills the first worker. Returns false if it did not run.
+    pub(crate) fn kill_worker(&mut self) -> bool {
+        let ran = self.workers[0].ended().unwrap().is_none();
         self.meter.used();
         self.workers[0].kill();
+        ran
     }
 
-    /// Starts the first worker, unless it runs.
-    pub(crate) fn start_worker(&mut self) {
-        if self.workers[0].ended().unwrap().is_some() {
+    /// Starts the first worker. Returns false if it runs already.
+    pub(crate) fn start_worker(&mut self) -> bool {
+        let ended = self.workers[0].ended().unwrap().is_some();
+        if ended {
             self.workers[0].restart().unwrap();
             self.meter.add_service(self.workers[0].id());
         }
+        ended
     }
 
     /// Waits until every accepted job has ended. Returns the time that this took, or None after the limit.
     pub(crate) async fn is_empty(&self, producer: &Producer, limit: Duration) -> Option<Duration> {
         let begin = Instant::now();
         let empty = local_servers::waiting::within(limit, async || {
-            // Ask PostgreSQL only at the end, because it counts all rows.
-            let called = self.provider.outbox().total() >= producer.accepted();
-            (called && self.ended().await? >= producer.accepted()).then_some(())
+            // Ask PostgreSQL only at the end, because it reads the deliveries of all phases since the last time.
+            if producer.depth() > 0 {
+                return None;
+            }
+            let sends = producer.unended();
+            let jobs: u64 = sends.iter().map(|send| send.jobs).sum();
+            let ids = sends.iter().map(|send| send.send).collect();
+            (self.ended(ids).await? >= jobs).then(|| producer.set_ended(sends.len()))
         });
         empty.await.map(|()| begin.elapsed())
     }
 
-    /// Number of deliveries that have ended. None if PostgreSQL is unavailable.
-    async fn ended(&self) -> Option<u64> {
+    /// Number of deliveries of these sends that have ended. None if PostgreSQL is unavailable.
+    async fn ended(&self, sends: Vec<Uuid>) -> Option<u64> {
         let mut session = sessions::open(self.installation.database_url()).await.ok()?;
-        let ended = "SELECT count(*) FROM delivery WHERE status NOT IN ('queued', 'sending', 'retrying')";
-        let ended: i64 = sqlx::query_scalar(ended).fetch_one(&mut session).await.ok()?;
+        let ended = "SELECT count(*) FROM delivery
+            WHERE send_id = ANY($1) AND status NOT IN ('queued', 'sending', 'retrying')";
+        let ended: i64 = sqlx::query_scalar(ended).bind(sends).fetch_one(&mut session).await.ok()?;
         u64::try_from(ended).ok()
     }
 
     pub(crate) async fn connect(&self) -> PgConnection {
         PgConnection::connect(self.installation.database_url()).await.unwrap()
-    }
-
-    pub(crate) fn outbox(&self) -> Arc<Outbox> {
-        self.provider.outbox().clone()
     }
 }
 

@@ -113,26 +113,29 @@ impl Webhooks<'_> {
     ) -> Result<Vec<Vec<DueMessage>>, Error> {
         let mut transaction = self.0.begin().await?;
         let now = force_index_scans(&mut transaction).await?;
+        let at = search.begin();
         let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
-        let (apps, wakes_from) = woken(&mut transaction, most_wakes, search.wakes_from()).await?;
+        let (apps, wakes_from) = woken(&mut transaction, most_wakes, search.wakes_from(at)).await?;
+        search.note_wakes(at, wakes_from.unwrap_or(now));
         if apps.is_empty() {
-            search.note_wakes(now);
             return Ok(Vec::new());
         }
-        let known = search.known(&apps, depths);
-        let mut rows = Vec::new();
-        let mut read = Vec::new();
+        let at = search.begin();
+        let known = search.known(at, &apps, depths);
+        let (mut rows, mut read) = (Vec::new(), Vec::new());
         for row in take(&mut transaction, &apps, most, pace, &known).await? {
             match row.taken() {
                 Ok(message) => rows.push(message),
                 Err(endpoint) => read.push(endpoint),
             }
         }
+        let overdue = search.overdue(at, &known);
+        wake_later(&mut transaction, &overdue).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
-        search.note_wakes(wakes_from.unwrap_or(now));
+        search.note_overdue(at, &overdue);
         for (endpoint, due_from, claimed_from) in read {
-            search.note_endpoint(endpoint, due_from, claimed_from);
+            search.note_endpoint(at, endpoint, due_from, claimed_from);
         }
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
@@ -233,6 +236,26 @@ async fn take(
     .fetch_all(connection)
     .await?;
     Ok(rows)
+}
+
+/// Wakes apps again after these times.
+async fn wake_later(connection: &mut PgConnection, apps: &[(i64, Duration)]) -> Result<(), Error> {
+    if apps.is_empty() {
+        return Ok(());
+    }
+    columns! { (app, wait) in apps =>
+        app_id = *app,
+        seconds = wait.as_secs_f64(),
+    }
+    sqlx::query!(
+        "INSERT INTO webhook_wake (app_id, at)
+         SELECT app_id, clock_timestamp() + seconds * interval '1 second' FROM unnest($1::bigint[], $2::float8[]) AS w (app_id, seconds)",
+        &app_id,
+        &seconds
+    )
+    .execute(connection)
+    .await?;
+    Ok(())
 }
 
 async fn targets(

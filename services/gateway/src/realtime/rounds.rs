@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use service_kit::Context;
-use store::Error;
 use store::database::batch::Batcher;
 use store::inbox::current::CurrentItem;
 use store::inbox::projection::ItemKey;
+use store::{Error, Store};
 use tokio::time::Instant;
 
 /// Time between the beginnings of two rounds. A change after a pause begins a round at once.
@@ -19,9 +19,13 @@ const INTERVAL: Duration = Duration::from_millis(8);
 const JOINING: Duration = Duration::from_millis(1);
 /// Feeds that one statement reads for.
 const MOST: usize = 8;
+/// Keys from which a feed reads alone, so that no statement takes long, and feeds with much to report read at once.
+const MANY: usize = 500;
+const WITHIN: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
 pub(crate) struct Rounds {
+    store: Store,
     beat: Arc<Beat>,
     reads: Batcher<Vec<ItemKey>, Vec<CurrentItem>>,
 }
@@ -37,15 +41,16 @@ impl Rounds {
     /// Also starts the task that reads, which lasts as long as a clone of the rounds.
     pub(crate) fn start(context: &Context) -> Rounds {
         let store = context.store.clone();
+        let shared = store.clone();
         let (reads, running) = Batcher::gathering(MOST, JOINING, move |of_feeds: Vec<Vec<ItemKey>>| {
-            let store = store.clone();
+            let store = shared.clone();
             async move { Ok(divide(&of_feeds, store.inbox().current_items(&of_feeds.concat()).await?)) }
         });
         context.spawn("realtime reads", async move {
             running.await;
             Ok(())
         });
-        Rounds { beat: Arc::new(Beat::new()), reads }
+        Rounds { store, beat: Arc::new(Beat::new()), reads: reads.with_limit(WITHIN) }
     }
 
     /// Returns the time of the round in which a feed with new changes can take part.
@@ -56,6 +61,9 @@ impl Rounds {
     /// Takes part in the present round, or begins one, and returns the current items and counters in the order of the keys.
     pub(crate) async fn read(&self, keys: Vec<ItemKey>) -> Result<Vec<CurrentItem>, Error> {
         self.beat.begin();
+        if keys.len() >= MANY {
+            return self.store.inbox().current_items(&keys).await;
+        }
         self.reads.call(keys).await
     }
 }

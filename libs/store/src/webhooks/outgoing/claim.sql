@@ -69,8 +69,10 @@ SELECT app_id AS "app_id!", endpoint_id AS "endpoint_id!", id, number, body, att
   NULL::timestamptz AS due_from, NULL::timestamptz AS claimed_from
 FROM claimed
 UNION ALL
-SELECT e.app_id, e.id, NULL, NULL, NULL, NULL, NULL, NULL,
-  coalesce((SELECT min(w.next_at) FROM waiting w WHERE w.app_id = e.app_id AND w.endpoint_id = e.id), now()),
+SELECT app_id, endpoint_id, NULL, NULL, NULL, NULL, NULL, NULL, min(due_from), min(claimed_from) FROM (
+  SELECT app_id, endpoint_id, next_at AS due_from, NULL::timestamptz AS claimed_from FROM waiting
+  UNION ALL
   -- A second is more than the time from a transaction's start to its claims.
-  coalesce(e.earliest, now() + ($4::float8 - 1) * interval '1 second')
-FROM endpoint e JOIN app USING (app_id) WHERE least(e.room, app.room) > 0
+  SELECT e.app_id, e.id, now(), coalesce(e.earliest, now() + ($4::float8 - 1) * interval '1 second')
+  FROM endpoint e JOIN app USING (app_id) WHERE least(e.room, app.room) > 0
+) AS found GROUP BY app_id, endpoint_id

@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use sqlx::{AssertSqlSafe, Executor};
 use store::webhooks::{AttemptResult, Depths, Search};
 
+use testkit::eventually;
+
 use super::webhook::PACE;
 use crate::pinned::blocks;
-use crate::{fixture, source};
+use crate::{LIMIT, fixture, source};
 
 /// Messages that are added, claimed and settled, in steps.
 const SENT: i64 = 8_000;
@@ -88,6 +90,29 @@ async fn searches_from_positions_find_every_message_and_respect_the_limits() {
     }
     let left = webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap();
     assert!(left.is_empty(), "{left:?}");
+}
+
+#[tokio::test]
+async fn messages_that_a_slot_returned_are_found_by_a_search_that_is_ahead_of_them() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let mut search = Search::default();
+    let webhooks = fixture.store.webhooks();
+    fixture.messages(app, endpoint, 1..=4, 100).await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '1 hour'").await;
+    let returned = fixture.take(4, &Depths::new()).await.concat();
+    fixture.messages(app, endpoint, 5..=8, 100).await;
+    let newer = webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().concat();
+    fixture.end(&newer, AttemptResult::Accepted).await;
+    fixture.end(&returned, AttemptResult::NotSent).await;
+    assert_eq!((returned.len(), newer.len()), (4, 4));
+    let found = eventually(LIMIT, "the returned messages are claimed", async || {
+        let claimed =
+            webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().concat();
+        (!claimed.is_empty()).then_some(claimed)
+    });
+    assert_eq!(found.await.len(), 4);
 }
 
 #[tokio::test]
