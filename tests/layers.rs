@@ -16,7 +16,7 @@ const CALLS: [(&str, usize, &str); 7] = [
     ),
     (
         "gateway/src/realtime/rounds.rs",
-        2,
+        1,
         "reads the rows that the projection has committed, for all connected users; \
          each connection was opened by a caller that may read its inbox",
     ),

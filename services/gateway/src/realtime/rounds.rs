@@ -44,7 +44,7 @@ impl Rounds {
         let shared = store.clone();
         let (reads, running) = Batcher::gathering(MOST, JOINING, move |of_feeds: Vec<Vec<ItemKey>>| {
             let store = shared.clone();
-            async move { Ok(divide(&of_feeds, store.inbox().current_items(&of_feeds.concat()).await?)) }
+            async move { Ok(divide(&of_feeds, current_items(&store, &of_feeds.concat()).await?)) }
         });
         context.spawn("realtime reads", async move {
             running.await;
@@ -62,7 +62,7 @@ impl Rounds {
     pub(crate) async fn read(&self, keys: Vec<ItemKey>) -> Result<Vec<CurrentItem>, Error> {
         self.beat.begin();
         if keys.len() >= MANY {
-            return self.store.inbox().current_items(&keys).await;
+            return current_items(&self.store, &keys).await;
         }
         self.reads.call(keys).await
     }
@@ -89,6 +89,10 @@ impl Beat {
             self.begun.store(u64::try_from(micros).unwrap_or(u64::MAX), Ordering::Relaxed);
         }
     }
+}
+
+async fn current_items(store: &Store, keys: &[ItemKey]) -> Result<Vec<CurrentItem>, Error> {
+    store.inbox().current_items(keys).await
 }
 
 /// Returns the rows of each feed. No two feeds ask for the same user.
