@@ -41,7 +41,7 @@ pub(crate) struct PhaseResult {
     pub(crate) micros: [f64; 3],
     /// Completed jobs per second of processor time of all of them.
     pub(crate) per_cpu_second: f64,
-    /// Attempts that the provider refused.
+    /// Attempts that the provider refused, until no job of the phase was left.
     pub(crate) failed_attempts: u64,
     /// Accepted jobs of the phase that have not ended, or were recorded as sent although the provider's list does not contain them.
     pub(crate) lost: u64,
@@ -142,6 +142,7 @@ impl Ends {
 async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) -> PhaseResult {
     let (begin, end) = (phase.begin.millis(), phase.end.millis());
     let seconds = (end - begin) as f64 / 1e3;
+    let emptied = end + i64::try_from(phase.emptied.unwrap_or_default().as_millis()).unwrap();
     let (completed, in_bulk, p50, p95, p99) = latency(connection, begin, end).await;
     let (depth, dead) = (phase.samples.depth(), phase.samples.dead());
     let each = |micros: u64| if completed == 0 { 0.0 } else { micros as f64 / completed as f64 };
@@ -163,7 +164,7 @@ async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) 
         dead_rows_peak: dead.1,
         micros: phase.micros.map(each),
         per_cpu_second: if used == 0 { 0.0 } else { completed as f64 * 1e6 / used as f64 },
-        failed_attempts: failed(connection, begin, end).await,
+        failed_attempts: failed(connection, begin, emptied).await,
         lost: 0,
         not_sent: 0,
         repeated: 0,
@@ -214,7 +215,7 @@ async fn sampled(connection: &mut PgConnection, begin: i64, end: i64, sample: u6
     whole.get(whole.len() / 2).map_or(0.0, |count| *count as f64 / sample as f64)
 }
 
-/// Number of attempts that ended in the phase without success.
+/// Number of attempts that ended without success.
 async fn failed(connection: &mut PgConnection, begin: i64, end: i64) -> u64 {
     let failed: i64 = sqlx::query_scalar(
         "SELECT count(*) FROM attempt
