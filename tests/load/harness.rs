@@ -3,6 +3,7 @@
 //! `docs/benchmarks-harness.md` says what differs.
 
 mod backlog;
+mod judgement;
 mod meter;
 mod options;
 mod phase;
@@ -23,7 +24,7 @@ use tokio::time::Instant;
 pub(crate) use options::Options;
 pub(crate) use phase::Kind;
 use phase::{Load, Phase};
-use producer::Producer;
+use producer::{Offers, Producer};
 pub(crate) use report::HarnessReport;
 use samples::Samples;
 use site::Site;
@@ -37,6 +38,7 @@ struct Observed {
     begin: Timestamp,
     end: Timestamp,
     samples: Samples,
+    offers: Offers,
     /// Faults of the phase that had an effect. None if the phase has no faults that are counted.
     faults: Option<u64>,
     /// Processor time of services, nats-server and PostgreSQL in microseconds.
@@ -46,14 +48,14 @@ struct Observed {
     emptied: Option<Duration>,
 }
 
-/// Runs all phases and reports them. Returns an error code if a job was lost.
+/// Runs all phases and reports them. Returns an error code if the report lists problems.
 pub(crate) async fn measure(options: &Options) -> ExitCode {
     let report = run(options).await;
     println!("{report}");
     if let Some(path) = &options.json {
         report.append_to(path).unwrap();
     }
-    if report.lost() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs all phases on an installation that it starts, and then reads from the tables what became of each job.
@@ -78,13 +80,14 @@ async fn observe(site: &mut Site, producer: &Producer, phase: Phase, options: &O
     };
     let (meter, url) = (site.meter.clone(), site.installation.database_url().to_owned());
     let (begin, used) = (clock::now(), meter.used());
-    let until = Instant::now() + length;
-    let sampling = samples::until(until, options.sample(), &url, producer, &meter);
-    let producing = producer.produce(load, kind.bulk_share(), until);
-    let (samples, (), faults) =
+    let began = Instant::now();
+    let until = began + length;
+    let sampling = samples::collect(began, until, options.sample(), &url, producer, &meter);
+    let producing = producer.produce(load, kind.bulk_share(), began, until);
+    let (samples, offers, faults) =
         tokio::join!(sampling, producing, pressure::apply(site, kind, length, options));
     let (end, after) = (clock::now(), meter.used());
     let micros = std::array::from_fn(|place| after[place] - used[place]);
     let emptied = if kind.is_emptied() { site.is_empty(producer, EMPTY_WITHIN).await } else { None };
-    Observed { kind, begin, end, samples, faults, micros, emptied }
+    Observed { kind, begin, end, samples, offers, faults, micros, emptied }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Memory {
     pub(crate) most: Series,
 }
 
-/// Measures with an installation of its own, whose streams contain no earlier sends. Its tables contain `old` sends.
+/// Measures with a separate installation, whose streams contain no earlier sends. Its tables contain `old` sends.
 pub(crate) async fn measure(rounds: u32, old: u32) -> LatencyReport {
     let (installation, provider) = &prepare(old).await;
     let mut report = LatencyReport::default();

@@ -48,7 +48,7 @@ pub(crate) enum Audience {
     Topic,
 }
 
-/// Measures the kinds of sends. Each measurement has `recipients` recipients, and a fifth of them if each has a send of its own.
+/// Measures the kinds of sends. Each measurement has `recipients` recipients, and a fifth of them if each has a separate send.
 pub(crate) async fn measure(installation: &Installation, rounds: u32, recipients: u32) -> Vec<PlanReport> {
     prepare(installation, recipients).await;
     let kinds = [

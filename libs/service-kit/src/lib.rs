@@ -18,6 +18,7 @@ pub mod log_filter;
 pub mod metrics;
 pub mod pace;
 mod panics;
+pub mod plans;
 pub mod presence;
 pub mod provider_test;
 mod redact;

@@ -13,7 +13,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use crate::{Error, Webhooks, database::audit::AuditEntry};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
-pub use message::FailedMessage;
+pub use message::{FailedMessage, PruneFrom};
 pub use outgoing::{AttemptResult, Depths, DueMessage, Pace, Search, Settlement, Target};
 
 /// Name of the projection in the table `checkpoint` that turns events into messages for endpoints.

@@ -114,8 +114,10 @@ async fn forget_marks(context: &Context, stream: StreamName) -> anyhow::Result<(
     Ok(())
 }
 
+/// While a transaction is open, the keys that were removed are still in the index. Each statement starts where the last one ended.
 async fn forget_keys(context: &Context) -> Result<(), store::Error> {
-    while context.store.sends().forget_free_keys(KEYS).await? == u64::from(KEYS) {}
+    let mut from = None;
+    while context.store.sends().forget_free_keys(KEYS, &mut from).await? == u64::from(KEYS) {}
     Ok(())
 }
 

@@ -22,15 +22,19 @@ mod timers;
 pub use intake::DURABLE;
 
 use domain::Lane;
-use service_kit::Context;
+use service_kit::{Context, plans};
 
 use crate::backpressure::Backpressure;
+
+/// Tables from which planning reads, and to which it adds.
+const PLANNED: [&str; 3] = ["app_user", "request", "planned_recipient"];
 
 /// Runs the dispatcher until the process stops. If the log refuses a consumer, the task that needs it stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
     let backpressure = Backpressure::new(context.partitions);
     backpressure.refresh(&context.log).await;
     context.spawn("room in the log", backpressure.clone().follow(context.clone()));
+    context.spawn("pinned plans", plans::pin_with_statistics(context.clone(), &PLANNED));
     for &lane in Lane::ALL {
         context.spawn("dispatcher intake", intake::run(context.clone(), backpressure.clone(), lane));
     }

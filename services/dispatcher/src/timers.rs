@@ -1,7 +1,8 @@
 use std::time::Duration;
 
+use domain::Timestamp;
 use event_log::Message;
-use service_kit::Context;
+use service_kit::{Context, clock};
 use store::deliveries::timer::{DueTimer, EVER};
 use tokio::time::Instant;
 
@@ -10,8 +11,8 @@ use crate::backpressure::Backpressure;
 const ROUND: u32 = 500;
 /// A timer set during the pause is late by at most this time.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Time after which a timer that became due is looked for in rounds over all timers only. These are rare, because they read the index entries
-/// of removed timers too, as long as an open transaction keeps them.
+/// Age beyond which timers are looked for only in rounds over all timers, and in the rounds that continue these. Rounds over all timers are
+/// rare, because they also read the index entries of removed timers as long as an open transaction keeps them.
 const RECENT: Duration = Duration::from_secs(60);
 const ALL_EACH: Duration = Duration::from_secs(10);
 /// The next round over all timers is at least so many times as far away as the last one took.
@@ -22,16 +23,20 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut all_at = Instant::now();
+    let mut behind = Duration::ZERO;
     loop {
         let began = Instant::now();
-        let within = if began >= all_at { EVER } else { RECENT };
-        let more = match token.run_until_cancelled(round(&context, &backpressure, within)).await {
+        let (is_full, within) = if began >= all_at { (true, EVER) } else { (false, RECENT + behind) };
+        let outcome = token.run_until_cancelled(round(&context, &backpressure, within)).await;
+        if is_full {
+            all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE).min(LONGEST);
+        }
+        behind = Duration::ZERO;
+        let more = match outcome {
             None => return Ok(()),
-            Some(Ok(published)) => {
-                if published == 0 && within == EVER {
-                    all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE).min(LONGEST);
-                }
-                published > 0
+            Some(Ok(handled)) => {
+                behind = handled.up_to.map_or(behind, |up_to| clock::now().since(up_to));
+                handled.published > 0
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read timers; trying again");
@@ -44,17 +49,24 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow:
     }
 }
 
-/// Publishes with the timer's id as the message id. Removes the timers that the log confirmed, and returns their number.
+struct Handled {
+    published: usize,
+    /// Due time of the last timer. Another dispatcher has locked the earlier ones that are left, or their streams are closed.
+    up_to: Option<Timestamp>,
+}
+
+/// Publishes with the timer's id as the message id. Removes the timers that the log confirmed.
 async fn round(
     context: &Context,
     backpressure: &Backpressure,
     within: Duration,
-) -> Result<usize, store::Error> {
+) -> Result<Handled, store::Error> {
     let closed = backpressure.closed_to_timers();
     let mut due = context.store.deliveries().due_timers_but(ROUND, &closed, within).await?;
+    let up_to = due.timers.last().map(|timer| timer.due_at);
     let (ids, messages): (Vec<_>, Vec<_>) = std::mem::take(&mut due.timers)
         .into_iter()
-        .map(|DueTimer { id, stream, message }| {
+        .map(|DueTimer { id, stream, message, .. }| {
             (id, Message { stream, id: Some(id.to_string()), payload: message.into() })
         })
         .unzip();
@@ -67,5 +79,5 @@ async fn round(
         }
     }
     due.done(&published).await?;
-    Ok(published.len())
+    Ok(Handled { published: published.len(), up_to })
 }

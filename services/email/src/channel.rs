@@ -47,12 +47,12 @@ impl EmailSender {
                 self.providers.send(Attempt { resources: &*self.connections, call, input: message }).await
             }
             Ok(Err(answer)) => answer,
-            Err(_) => Answer::new(Outcome::RETRY, "busy", "loading attachments timed out"),
+            Err(_) => Answer::new(Outcome::RETRY, "busy", "loading attachments timed out").sparing_provider(),
         }
     }
 
-    /// Loads attachments and the unsubscribe link. A large email first waits for room, which it keeps until its content is sent: a server
-    /// that takes long to answer must not delay the large emails to others.
+    /// Loads attachments and the unsubscribe link. A large email first waits for room, which it keeps until its content is sent: an
+    /// SMTP server that takes long to answer must not delay the large emails to others. For Postmark, it keeps the room until the answer.
     async fn prepare(&self, call: &Call<'_>, files: &[Attachment]) -> Result<Enclosures, Answer> {
         let size = files.iter().map(|file| file.size).fold(0, u64::saturating_add);
         let room = match call.send_id {

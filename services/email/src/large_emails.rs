@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,13 +7,13 @@ use tokio::sync::Notify;
 
 /// An email is large if its attachments have this many bytes or more in total.
 const LARGE: u64 = 256 << 10;
-/// Total size of the attachments of large emails, in bytes. In memory they take a third more, as base64.
+/// Maximum total size of the attachments of large emails, in bytes before base64.
 const ROOM: u64 = 70 << 20;
 
-/// Room for the files of large emails. The emails of a send share its files, so they take up room once. An app gets at most as much room as
-/// it leaves free, so mail servers of one app that read slowly for minutes delay no other app. While files wait for room, no more emails
-/// share files of their app, or of an app with more room: otherwise a send to many recipients would keep its room until its end. Clones share
-/// the room.
+/// Room for the files of large emails. The emails of a send share its files, so they take up room once. An app may hold at most as much room
+/// as it leaves free, so mail servers of one app that read slowly for minutes delay no other app. While files wait, no email joins files of
+/// the same app, or of an app that holds more: otherwise a send to many recipients would keep its room until its end. New files let those go
+/// first that have waited longer, unless these are of an app that holds more. Clones share the room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LargeEmails(Arc<Shared>);
 
@@ -27,8 +27,9 @@ struct Shared {
 struct Used {
     /// Number of emails that are sent with these files.
     emails: HashMap<Files, usize>,
-    /// Number of emails of an app that wait for room for their files.
-    waiting: HashMap<AppId, usize>,
+    /// Files with which emails wait for room, by ticket.
+    waiting: BTreeMap<u64, Files>,
+    next_ticket: u64,
 }
 
 /// Files of a send.
@@ -48,7 +49,7 @@ pub(crate) struct LargeEmail {
 /// An email that waits for room for its files.
 struct Waiting<'a> {
     room: &'a Shared,
-    app: AppId,
+    ticket: u64,
 }
 
 impl LargeEmails {
@@ -58,29 +59,26 @@ impl LargeEmails {
             return None;
         }
         let files = Files { app, send, bytes };
-        let mut waiting = None;
+        let mut waiting: Option<Waiting> = None;
         loop {
             let mut released = pin!(self.0.released.notified());
             released.as_mut().enable();
-            if let Some(entered) = self.try_enter(files) {
+            let ticket = waiting.as_ref().map_or(u64::MAX, |waiting| waiting.ticket);
+            if let Some(entered) = self.try_enter(files, ticket) {
                 return Some(entered);
             }
             if waiting.is_none() && !self.0.used().emails.contains_key(&files) {
-                waiting = Some(Waiting::new(&self.0, app));
+                waiting = Some(Waiting::new(&self.0, files));
             }
             released.await;
         }
     }
 
-    fn try_enter(&self, files: Files) -> Option<LargeEmail> {
+    fn try_enter(&self, files: Files, ticket: u64) -> Option<LargeEmail> {
         let mut used = self.0.used();
-        let has_room = if used.emails.contains_key(&files) {
-            !used.must_make_room(files.app)
-        } else {
-            let total: u64 = used.emails.keys().map(|held| held.bytes).sum();
-            used.room_of(files.app) + files.bytes <= ROOM.saturating_sub(total + files.bytes)
-        };
-        has_room.then(|| {
+        let may_enter =
+            if used.emails.contains_key(&files) { used.may_join(files) } else { used.may_add(files, ticket) };
+        may_enter.then(|| {
             *used.emails.entry(files).or_default() += 1;
             LargeEmail { room: Arc::clone(&self.0), files }
         })
@@ -92,30 +90,46 @@ impl Used {
         self.emails.keys().filter(|held| held.app == app).map(|held| held.bytes).sum()
     }
 
-    fn must_make_room(&self, app: AppId) -> bool {
-        let held = self.room_of(app);
-        self.waiting.keys().any(|&waiting| waiting == app || self.room_of(waiting) < held)
+    fn may_join(&self, files: Files) -> bool {
+        let held = self.room_of(files.app);
+        self.lacking().all(|(_, waiting)| !self.goes_first(waiting, files.app, held))
+    }
+
+    fn may_add(&self, files: Files, ticket: u64) -> bool {
+        let held = self.room_of(files.app);
+        let total: u64 = self.emails.keys().map(|held| held.bytes).sum();
+        let has_room = held + files.bytes <= ROOM.saturating_sub(total + files.bytes);
+        let earlier = self.lacking().filter(|(other, waiting)| *other < ticket && *waiting != files);
+        has_room && earlier.into_iter().all(|(_, waiting)| !self.goes_first(waiting, files.app, held + 1))
+    }
+
+    /// Files that wait. Emails that wait to join files which others hold already are left out.
+    fn lacking(&self) -> impl Iterator<Item = (u64, Files)> {
+        let waiting = self.waiting.iter().map(|(ticket, files)| (*ticket, *files));
+        waiting.filter(|(_, files)| !self.emails.contains_key(files))
+    }
+
+    /// Returns true if the waiting files are of the same app, or of an app that holds less than `below`. Files that could not enter even if
+    /// all other apps held nothing wait for their own app only.
+    fn goes_first(&self, waiting: Files, app: AppId, below: u64) -> bool {
+        let held = self.room_of(waiting.app);
+        waiting.app == app || (held < below && 2 * (held + waiting.bytes) <= ROOM)
     }
 }
 
 impl<'a> Waiting<'a> {
-    fn new(room: &'a Shared, app: AppId) -> Self {
-        *room.used().waiting.entry(app).or_default() += 1;
-        Waiting { room, app }
+    fn new(room: &'a Shared, files: Files) -> Self {
+        let mut used = room.used();
+        let ticket = used.next_ticket;
+        used.next_ticket += 1;
+        used.waiting.insert(ticket, files);
+        Waiting { room, ticket }
     }
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let mut used = self.room.used();
-        if let Some(emails) = used.waiting.get_mut(&self.app) {
-            *emails -= 1;
-            if *emails > 0 {
-                return;
-            }
-        }
-        used.waiting.remove(&self.app);
-        drop(used);
+        self.room.used().waiting.remove(&self.ticket);
         self.room.released.notify_waiters();
     }
 }
@@ -214,6 +228,55 @@ mod tests {
         assert!(enter(1).is_some());
         drop(held);
         assert!(room.0.used().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn all_emails_that_waited_for_the_same_files_enter_together() {
+        let room = LargeEmails::default();
+        let enter = |number| room.enter(AppId(1), send(number), 30 * MIB);
+        let held = enter(1).now_or_never().flatten().unwrap();
+        let mut waiting: Vec<_> = (0..24).map(|_| Box::pin(enter(2))).collect();
+        for email in &mut waiting {
+            assert!(email.as_mut().now_or_never().is_none());
+        }
+        drop(held);
+        // The last ones to come are polled first.
+        for _ in 0..2 {
+            waiting.reverse();
+            waiting.retain_mut(|email| email.as_mut().now_or_never().is_none());
+        }
+        assert!(waiting.is_empty());
+        assert!(room.0.used().waiting.is_empty());
+    }
+
+    #[tokio::test]
+    async fn small_new_files_do_not_overtake_large_ones_for_ever() {
+        let room = LargeEmails::default();
+        let enter = |app, number, mib| room.enter(AppId(app), send(number), mib * MIB);
+        let mut held: Vec<_> =
+            (0..15).map(|number| enter(1, number, 2).now_or_never().flatten().unwrap()).collect();
+        let mut large = pin!(enter(1, 20, 10));
+        assert!(large.as_mut().now_or_never().is_none());
+        let mut small = pin!(enter(1, 21, 2));
+        assert!(small.as_mut().now_or_never().is_none(), "the large files have waited longer");
+        let of_other = enter(2, 22, 2).now_or_never().flatten();
+        assert!(of_other.is_some(), "another app with less room does not wait for them");
+        held.truncate(10);
+        assert!(large.as_mut().now_or_never().flatten().is_some());
+        assert!(small.as_mut().now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn files_that_wait_for_their_own_app_delay_no_other_app() {
+        let room = LargeEmails::default();
+        let enter =
+            |app, number, mib| room.enter(AppId(app), send(number), mib * MIB).now_or_never().flatten();
+        let slow = enter(1, 1, 10).unwrap();
+        let mut own = pin!(room.enter(AppId(1), send(2), 30 * MIB));
+        assert!(own.as_mut().now_or_never().is_none());
+        let of_other: Vec<_> = (3..6).map(|number| enter(2, number, 5).unwrap()).collect();
+        assert!(enter(2, 3, 5).is_some(), "it holds more, and may join its own files");
+        drop((slow, of_other));
     }
 
     #[tokio::test]

@@ -16,8 +16,7 @@ use crate::plain_text;
 /// Maximum length of an unsubscribe link in octets. Its header must fit on one line (RFC 5322 section 2.1.1).
 const LINK_LENGTH: usize = 900;
 
-/// Headers of automatic emails. Of the answers that Microsoft's servers send, they suppress only absence notes and other automatic
-/// ones, not reports on the delivery.
+/// Headers of automatic emails. On Microsoft's servers they suppress automatic replies, not delivery reports.
 const AUTOMATIC: [(&str, &str); 2] =
     [("Auto-Submitted", "auto-generated"), ("X-Auto-Response-Suppress", "OOF, AutoReply")];
 

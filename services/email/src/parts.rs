@@ -177,14 +177,14 @@ fn write_text(
     Ok(())
 }
 
-/// Counts octets, many at once.
+/// Counts matching octets.
 pub(crate) fn count(text: &str, counts: impl Fn(u8) -> bool) -> usize {
     let of_chunk = |chunk: &[u8]| chunk.iter().map(|octet| u8::from(counts(*octet))).sum::<u8>();
     text.as_bytes().chunks(usize::from(u8::MAX)).map(|chunk| usize::from(of_chunk(chunk))).sum()
 }
 
 /// Files are encoded in base64, which the types `multipart/` and `message/` forbid (RFC 2045 section 6.4): such files are sent as
-/// `application/octet-stream`. An invitation that is attached has the type that mail programs do not also show as an event.
+/// `application/octet-stream`. An attached invitation is `application/ics`, which mail programs do not show as a second event.
 fn media_type(file: &Attachment) -> String {
     if file.method().is_some() {
         return "application/ics".to_owned();

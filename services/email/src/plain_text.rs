@@ -50,9 +50,9 @@ impl ForwardingEmitter for Lenient {
 #[derive(Default)]
 struct Reader {
     writer: Writer,
-    /// Elements without visible text that are open: their name, and the number of open elements of that name.
+    /// Open element without visible text: its name, and the number of open elements of that name.
     hidden: Option<(Vec<u8>, usize)>,
-    /// True until the start of most blocks, or the end of the element around the paragraph.
+    /// True inside a `<p>`. The start of most blocks, or the end of its parent, closes it.
     is_in_paragraph: bool,
     /// Link that is open: its target, and the offset at which its text begins. Links cannot contain links.
     link: Option<(String, usize)>,

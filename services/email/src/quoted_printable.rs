@@ -1,10 +1,10 @@
 //! Quoted-printable (RFC 2045 section 6.7), written in one pass: emails may have hundreds of kilobytes of text.
 
-/// Longest line in octets, without its CRLF. Any other than the last line of a paragraph ends with `=`.
+/// Longest line in octets, without its CRLF. All but a paragraph's last line end with `=`.
 const LINE: usize = 76;
 const HEX: [char; 16] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F'];
 
-/// True for octets that stand for themselves. Spaces and tabs do not at the end of a line.
+/// True for octets that stand for themselves. A trailing space or tab is escaped.
 const PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     plain[b'\t' as usize] = true;
@@ -46,7 +46,7 @@ struct Encoder<'a> {
 }
 
 impl Encoder<'_> {
-    /// Number of the first octets that stand for themselves and leave room for `=` on the line.
+    /// Length of the leading plain run that leaves room for `=` on the line.
     fn plain_run(&self, octets: &[u8]) -> usize {
         let most = octets.len().min((LINE - 1).saturating_sub(self.on_line));
         let reach = octets.get(..most).unwrap_or_default();

@@ -18,7 +18,7 @@ use crate::letter::Enclosures;
 
 /// Maximum total size of the cached attachments, in octets of base64. The recipients of a send share cached attachments.
 const KEPT: u64 = 64 << 20;
-/// Files among which unused ones are not looked for.
+/// Unused files are first removed at twice this number.
 const FEW: usize = 32;
 /// Octets per line, which then has 76 characters, the maximum (RFC 2045 section 6.8).
 const LINE: usize = 57;
@@ -132,6 +132,7 @@ impl Sources {
         (self.link)(app, job.user, category).await.map_err(|cause| {
             tracing::warn!(cause, "cannot create the unsubscribe link; retrying the delivery");
             Answer::new(Outcome::RETRY, "unsubscribe", "the unsubscribe link could not be created")
+                .sparing_provider()
         })
     }
 }
@@ -157,6 +158,7 @@ impl AttachmentError {
             AttachmentError::Unavailable(cause) => {
                 tracing::warn!(cause, "cannot read an attachment; retrying the delivery");
                 Answer::new(Outcome::RETRY, "attachment", "an attachment could not be read")
+                    .sparing_provider()
             }
         }
     }

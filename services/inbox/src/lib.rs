@@ -20,10 +20,12 @@ pub use snoozes::Snoozes;
 pub use source::{ShortenedPartition, UnreachableStart};
 pub use verification::{Verification, verify};
 
-use service_kit::Context;
+use service_kit::{Context, plans};
 
 /// Runs the inbox projection until the process stops. If a stream is not the one that was projected before, its task stops the process.
 pub async fn run(context: Context) -> anyhow::Result<()> {
+    context
+        .spawn("pinned plans", plans::pin_with_statistics(context.clone(), &["inbox_item", "inbox_counter"]));
     let group = group::start(&context);
     for number in 0..context.partitions {
         let follower = partition::PartitionProjection::live(&context, &group, number);

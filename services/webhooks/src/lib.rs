@@ -12,8 +12,8 @@ mod sweeper;
 use std::time::Duration;
 
 use domain::StreamName;
-use service_kit::Context;
 use service_kit::config::Webhooks;
+use service_kit::{Context, plans};
 use store::webhooks::Pace;
 
 pub use call::{Answer, Caller};
@@ -74,6 +74,7 @@ pub async fn run_with(context: Context, settings: Settings) -> anyhow::Result<()
         let follower = messages::Messages::follower(&context, stream);
         context.spawn("webhook follower", follower.follow(context.log.clone(), context.tasks.clone()));
     }
+    context.spawn("pinned plans", plans::pin_with_statistics(context.clone(), &["webhook_message"]));
     context.spawn("webhook sweeper", sweeper::run(context.clone(), settings.give_up_after));
     let sender = sender::WebhookSender::new(&context, settings)?;
     context.spawn("webhook sender", sender.run());

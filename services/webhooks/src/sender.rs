@@ -138,9 +138,8 @@ impl Slots {
     fn reap(&mut self, ended: Result<Option<EndedSlot>, JoinError>) {
         match ended {
             Ok(Some(ended)) => {
-                if !ended.was_fast {
-                    // The slot may have returned messages that were due before those claimed meanwhile.
-                    self.search.forget(ended.endpoint.0, ended.endpoint.1);
+                if let Some(due_at) = ended.returned_from {
+                    self.search.note_returned(ended.endpoint, due_at);
                 }
                 deepen(&mut self.depths, &ended, self.per_slot);
             }
@@ -174,7 +173,7 @@ mod tests {
         let mut depths = Depths::new();
         let endpoint = (AppId(1), 7);
         let mut after = |taken, was_fast| {
-            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast }, 16);
+            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast, returned_from: None }, 16);
             depths.get(&endpoint).copied().unwrap_or(1)
         };
         assert_eq!([1, 2, 4, 8, 16].map(|taken| after(taken, true)), [2, 4, 8, 16, 16]);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use credentials::webhook::Secret;
-use domain::AppId;
+use domain::{AppId, Timestamp};
 use metrics::{counter, histogram};
 use service_kit::clock;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
@@ -35,11 +35,13 @@ pub(crate) struct EndedSlot {
     pub(crate) taken: u32,
     /// True if the endpoint accepted all messages in half of the slot's time.
     pub(crate) was_fast: bool,
+    /// Time at which the first of the returned messages was due.
+    pub(crate) returned_from: Option<Timestamp>,
 }
 
 impl Slot {
     /// Releases the messages that are not sent if a call fails, the time is over, or the process stops, so that they do not wait behind a
-    /// slow call. Ends when all messages are settled.
+    /// slow call. Ends when all messages are settled. `began` is the time before the claim.
     pub(crate) async fn run(
         self,
         messages: Vec<DueMessage>,
@@ -51,15 +53,20 @@ impl Slot {
             ((first.app, first.endpoint), u32::try_from(messages.len()).unwrap_or(u32::MAX));
         let mut waiting = VecDeque::from(messages);
         let mut settling = Vec::with_capacity(waiting.len());
+        let mut returned_from = None;
+        let started = Instant::now();
         let end = began + self.settings.slot_limit;
         let mut accepted = 0;
-        let mut goes_on = !self.stop.is_cancelled();
+        // A call that starts later could outlast its claim.
+        let latest = began + self.settings.pace.lease.saturating_sub(self.settings.call_limit);
+        let mut goes_on = !self.stop.is_cancelled() && started < latest;
         while goes_on && let Some(due) = waiting.pop_front() {
             let mut call = std::pin::pin!(self.call(due, &secrets));
             let (is_accepted, handed_over) = tokio::select! {
                 biased;
                 ended = call.as_mut() => ended,
                 () = sleep_until(end), if !waiting.is_empty() => {
+                    returned_from = waiting.iter().map(|due| due.due_at).min();
                     tokio::join!(call, self.release(&mut waiting, &mut settling)).0
                 }
             };
@@ -67,13 +74,14 @@ impl Slot {
             accepted += u32::from(is_accepted);
             goes_on = is_accepted && Instant::now() < end && !self.stop.is_cancelled();
         }
+        returned_from = waiting.iter().map(|due| due.due_at).chain(returned_from).min();
         self.release(&mut waiting, &mut settling).await;
-        let was_fast = accepted == taken && began.elapsed() * 2 < self.settings.slot_limit;
+        let was_fast = accepted == taken && started.elapsed() * 2 < self.settings.slot_limit;
         for settled in settling {
             // The settler sends no value. It drops its half of the channel when the attempt is settled.
             drop(settled.await);
         }
-        Some(EndedSlot { endpoint, taken, was_fast })
+        Some(EndedSlot { endpoint, taken, was_fast, returned_from })
     }
 
     /// Returns true if the endpoint accepted the message.

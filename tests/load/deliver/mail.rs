@@ -59,7 +59,7 @@ pub(crate) struct MailReport {
 enum Kind {
     /// The same body for every recipient.
     Same,
-    /// A body of its own for each recipient.
+    /// A separate body for each recipient.
     Own,
     WithFiles,
 }

@@ -20,7 +20,7 @@ pub(crate) struct Call {
 /// was not a 202.
 pub(crate) struct Backlog {
     list: File,
-    /// Begin of a line that is not yet complete.
+    /// Start of an incomplete line.
     rest: Vec<u8>,
     /// Sends by the first half of their id, which is also that of their deliveries' ids.
     open: HashMap<u64, OpenSend>,

@@ -23,7 +23,7 @@ Examples:
   cargo xtask bench harness
   cargo xtask bench harness --phase warmup --phase saturated=60s --workers 16
   cargo xtask bench harness --phase warmup=30s --phase clean=1m --phase pg-backend-kill=1m --phase recovery=1m
-  cargo xtask bench harness --full --json target/harness.json"
+  cargo xtask bench harness --full --sample 5 --json target/harness.json"
 )]
 pub(crate) struct Options {
     /// Phase, and its length if it differs from the default. Repeat it for several phases, in their order; all phases by default
@@ -35,10 +35,10 @@ pub(crate) struct Options {
     /// Use the lengths of the original, for a run of six and a half hours
     #[arg(long, conflicts_with = "seconds")]
     full: bool,
-    /// Jobs that are offered per second
+    /// Jobs to offer per second
     #[arg(long, default_value_t = 800, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rate: u32,
-    /// Concurrent calls to the provider, in both workers together, at most 64
+    /// Concurrent calls to the provider in a lane, of which each of the two workers makes half: an even number, at most 64
     #[arg(long, default_value_t = MOST_WORKERS, value_parser = workers)]
     pub(crate) workers: u32,
     /// Jobs of the backlog that the phases saturated and priority-starvation keep
@@ -53,8 +53,8 @@ pub(crate) struct Options {
     /// Time after which another worker continues the jobs of a worker that died
     #[arg(long, default_value = "15s", value_parser = humantime::parse_duration)]
     pub(crate) lease: Duration,
-    /// Seconds between two samples
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Seconds between two samples, and of each interval whose rate counts for the median
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     sample: u64,
     /// Keep PostgreSQL's default settings, in place of those of the original
     #[arg(long)]
@@ -89,14 +89,19 @@ impl Options {
     pub(crate) fn sample(&self) -> Duration {
         Duration::from_secs(self.sample)
     }
+
+    /// Concurrent calls while both lanes have jobs. The lanes of a process share its connections to the provider.
+    pub(crate) fn calls_in_both_lanes(&self) -> u32 {
+        (self.workers * 2).min(MOST_WORKERS)
+    }
 }
 
 fn workers(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
-        Ok(workers @ 2..=MOST_WORKERS) => Ok(workers),
+        Ok(workers @ 2..=MOST_WORKERS) if workers.is_multiple_of(2) => Ok(workers),
         Ok(_) => Err(format!(
-            "must be from 2 to {MOST_WORKERS}, because each of the two email workers opens at most {} connections \
-             to an SMTP provider",
+            "must be an even number from 2 to {MOST_WORKERS}, because each of the two email workers makes half \
+             of the calls, and opens at most {} connections to an SMTP provider",
             MOST_WORKERS / 2
         )),
         Err(error) => Err(error.to_string()),
@@ -107,11 +112,22 @@ fn workers(text: &str) -> Result<u32, String> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn more_workers_than_connections_are_refused() {
-        assert_eq!(super::workers("64"), Ok(64));
-        for wrong in ["1", "65", "256", "x"] {
+    fn odd_numbers_of_workers_and_more_than_connections_are_refused() {
+        for (text, number) in [("2", 2), ("6", 6), ("64", 64)] {
+            assert_eq!(super::workers(text), Ok(number));
+        }
+        for wrong in ["0", "1", "5", "63", "65", "66", "256", "x"] {
             assert!(super::workers(wrong).is_err(), "{wrong}");
         }
-        assert!(super::workers("128").unwrap_err().contains("from 2 to 64"));
+        assert!(super::workers("128").unwrap_err().contains("an even number from 2 to 64"));
+    }
+
+    #[test]
+    fn both_lanes_together_make_no_more_calls_than_there_are_connections() {
+        let most = |workers| {
+            let words = ["harness", "--workers", workers];
+            <super::Options as clap::Parser>::parse_from(words).calls_in_both_lanes()
+        };
+        assert_eq!(["2", "16", "32", "48", "64"].map(most), [4, 32, 64, 64, 64]);
     }
 }

@@ -16,10 +16,11 @@ pub(crate) enum Load {
 }
 
 /// Kind of a phase, under the name that the original gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
     /// Offered load that is not reported
+    #[default]
     Warmup,
     /// Offered load
     Clean,
@@ -31,11 +32,11 @@ pub(crate) enum Kind {
     ActiveReaders,
     /// Offered load after the pressure
     Recovery,
-    /// kill -9 of one of two workers
+    /// kill -9 of one of two workers, after a fifth of the phase
     KillWorker,
     /// The killed worker runs again
     StartWorker,
-    /// PostgreSQL is stopped for half of the phase
+    /// After a fifth of the phase, PostgreSQL is stopped for half of it
     PostgresRestart,
     /// kill -9 and restart of a worker, six times
     RepeatedKill,
@@ -130,6 +131,17 @@ impl Kind {
     pub(crate) fn is_emptied(self) -> bool {
         use Kind::{ActiveReaders, Clean, HighLoad, IdleInTx, KillWorker, Warmup};
         !matches!(self, Warmup | Clean | HighLoad | IdleInTx | ActiveReaders | KillWorker)
+    }
+
+    /// Returns true if the phase kills processes or takes PostgreSQL from them. From then on, workers may repeat calls.
+    pub(crate) fn is_fault(self) -> bool {
+        use Kind::{KillWorker, PgBackendKill, PoolExhaustion, PostgresRestart, RepeatedKill};
+        matches!(self, KillWorker | PostgresRestart | RepeatedKill | PgBackendKill | PoolExhaustion)
+    }
+
+    /// Returns true if the gateway may be unable to reach PostgreSQL, and so may refuse sends.
+    pub(crate) fn may_refuse(self) -> bool {
+        matches!(self, Kind::PostgresRestart | Kind::PgBackendKill | Kind::PoolExhaustion)
     }
 }
 

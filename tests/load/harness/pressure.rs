@@ -18,10 +18,13 @@ const SCANNED_EVERY: Duration = Duration::from_millis(100);
 const BACKENDS_ENDED_EVERY: Duration = Duration::from_millis(500);
 const REPEATED_KILLS: u32 = 6;
 
-/// Applies what the phase is about, for its length. Returns the number of faults that had an effect: killed or started workers, restarts
-/// of PostgreSQL, sessions that were ended, or sessions that PostgreSQL refused.
+/// Applies the phase's pressure for its length. Returns the number of faults that had an effect: killed or started workers, restarts of
+/// PostgreSQL, or sessions that were ended; 1 if PostgreSQL refused sessions. None if the phase has no faults that are counted.
 pub(crate) async fn apply(site: &mut Site, kind: Kind, length: Duration, options: &Options) -> Option<u64> {
-    let until = Instant::now() + length;
+    let begin = Instant::now();
+    let until = begin + length;
+    // The phase before may have left no job, so wait until calls and transactions are under way again.
+    let fault_at = begin + length / 5;
     let url = site.installation.database_url().to_owned();
     let mut faults = None;
     match kind {
@@ -29,13 +32,17 @@ pub(crate) async fn apply(site: &mut Site, kind: Kind, length: Duration, options
         Kind::PriorityStarvation | Kind::Saturated => {}
         Kind::IdleInTx => hold_transaction(&url, until).await,
         Kind::ActiveReaders => scan(&url, until).await,
-        Kind::KillWorker => faults = Some(u64::from(site.kill_worker())),
+        Kind::KillWorker => {
+            sleep_until(fault_at).await;
+            faults = Some(u64::from(site.kill_worker()));
+        }
         Kind::StartWorker => faults = Some(u64::from(site.start_worker())),
         Kind::PostgresRestart => {
+            sleep_until(fault_at).await;
             site.meter.used();
             site.installation.postgres().stop_immediately().await.unwrap();
             site.meter.postgres_ended();
-            sleep_until(until - length / 2).await;
+            sleep_until(fault_at + length / 2).await;
             site.installation.postgres().restart().await.unwrap();
             faults = Some(1);
         }

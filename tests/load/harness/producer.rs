@@ -32,6 +32,16 @@ pub(crate) struct Accepted {
     pub(crate) jobs: u64,
 }
 
+/// Numbers of jobs of one phase.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Offers {
+    pub(crate) offered: u64,
+    /// Jobs that became due and were not offered, because too many sends had no answer. None for a backlog of constant depth.
+    pub(crate) not_offered: Option<u64>,
+    /// Jobs of sends that got another answer than 202, or none.
+    pub(crate) refused: u64,
+}
+
 #[derive(Clone)]
 pub(crate) struct Producer(Arc<Shared>);
 
@@ -94,15 +104,22 @@ impl Producer {
         self.0.backlog.lock().unwrap().depth()
     }
 
-    /// Offers jobs, with this share of the sends in the bulk lane, until the time has come and every send is answered.
-    pub(crate) async fn produce(&self, load: Load, bulk_share: f64, until: Instant) {
-        let (begin, mut offered, mut made, mut bulk) = (Instant::now(), 0, 0_u64, 0_u64);
+    /// Offers the jobs that are due from `begin` to `until`, with `bulk_share` of the sends in the bulk lane. Waits for all answers.
+    pub(crate) async fn produce(
+        &self,
+        load: Load,
+        bulk_share: f64,
+        begin: Instant,
+        until: Instant,
+    ) -> Offers {
+        let (refused_before, mut offered, mut made, mut bulk) = (self.refused(), 0, 0_u64, 0_u64);
         let (mut running, mut ticks) = (JoinSet::new(), interval(COLLECTED));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while Instant::now() < until {
+        let left = loop {
             ticks.tick().await;
+            let now = Instant::now();
             let mut due = match load {
-                Load::Rate(rate) => (begin.elapsed().as_secs_f64() * rate) as u64 - offered,
+                Load::Rate(rate) => ((now.min(until) - begin).as_secs_f64() * rate) as u64 - offered,
                 Load::Depth(depth) => {
                     depth.saturating_sub(self.depth() + self.0.outgoing.load(Ordering::Acquire))
                 }
@@ -122,8 +139,13 @@ impl Producer {
                 });
             }
             while running.try_join_next().is_some() {}
-        }
+            if now >= until {
+                break due;
+            }
+        };
         running.join_all().await;
+        let not_offered = matches!(load, Load::Rate(_)).then_some(left);
+        Offers { offered, not_offered, refused: self.refused() - refused_before }
     }
 }
 

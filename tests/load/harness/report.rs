@@ -9,10 +9,12 @@ use domain::Timestamp;
 use serde::Serialize;
 use service_kit::clock;
 
+use super::judgement;
 use super::options::Options;
 use super::phase::Kind;
 use super::producer::Producer;
 use super::results::PhaseResult;
+use super::samples::Spread;
 use super::site::Site;
 use crate::machine::processor;
 
@@ -25,15 +27,20 @@ pub(crate) struct HarnessReport {
     processor: String,
     postgres: String,
     rate: u32,
+    /// Concurrent calls in a lane.
     workers: u32,
+    calls_in_both_lanes: u32,
     depth: u64,
     batch: u64,
     work_millis: u64,
     lease_seconds: u64,
+    sample_seconds: u64,
     /// Jobs of sends that got another answer than 202, or none.
     pub(crate) refused: u64,
     /// Lost jobs of the warmup, which is not reported otherwise.
     lost_in_warmup: u64,
+    /// Reasons for which the run fails, also those in the warmup.
+    pub(crate) problems: Vec<String>,
     pub(crate) phases: Vec<PhaseResult>,
 }
 
@@ -44,6 +51,7 @@ impl HarnessReport {
         producer: &Producer,
         results: Vec<PhaseResult>,
     ) -> HarnessReport {
+        let problems = judgement::problems(&results);
         let (warmups, phases): (Vec<_>, Vec<_>) =
             results.into_iter().partition(|result| result.phase == Kind::Warmup);
         let postgres = sqlx::query_scalar("SHOW server_version").fetch_one(&mut site.connect().await).await;
@@ -54,12 +62,15 @@ impl HarnessReport {
             postgres: postgres.unwrap(),
             rate: options.rate,
             workers: options.workers,
+            calls_in_both_lanes: options.calls_in_both_lanes(),
             depth: options.depth,
             batch: options.batch,
             work_millis: options.work_ms,
             lease_seconds: options.lease.as_secs(),
+            sample_seconds: options.sample().as_secs(),
             refused: producer.refused(),
             lost_in_warmup: warmups.iter().map(|warmup| warmup.lost).sum(),
+            problems,
             phases,
         }
     }
@@ -86,91 +97,120 @@ impl fmt::Display for HarnessReport {
         )?;
         writeln!(
             f,
-            "{} jobs/s offered, {} calls at once, depth {}, sends to {} recipients at most, {} ms of work, lease {} s",
-            self.rate, self.workers, self.depth, self.batch, self.work_millis, self.lease_seconds
+            "{} jobs/s to offer, {} calls at once in a lane and {} in both, depth {}",
+            self.rate, self.workers, self.calls_in_both_lanes, self.depth
+        )?;
+        writeln!(
+            f,
+            "sends to {} recipients at most, {} ms of work, lease {} s, a sample every {} s",
+            self.batch, self.work_millis, self.lease_seconds, self.sample_seconds
         )?;
         self.show_load(f)?;
-        self.show_ends(f)
+        self.show_ends(f)?;
+        for problem in &self.problems {
+            writeln!(f, "failed: {problem}")?;
+        }
+        Ok(())
     }
 }
 
+/// Titles and widths of the columns after the name of the phase.
+type Columns<const N: usize> = [(&'static str, usize); N];
+
+const LOAD: Columns<8> = [
+    ("jobs/s", 10),
+    ("median", 8),
+    ("of clean", 9),
+    ("ms p50/p95/p99", 22),
+    ("depth", 15),
+    ("dead rows", 18),
+    ("µs own/nats/pg", 20),
+    ("jobs/CPU s", 12),
+];
+
+const ENDS: Columns<12> = [
+    ("offered", 10),
+    ("not offered", 13),
+    ("refused", 9),
+    ("accepted", 10),
+    ("completed", 11),
+    ("in bulk", 9),
+    ("failed", 8),
+    ("lost", 8),
+    ("not sent", 10),
+    ("repeated", 10),
+    ("empty s", 9),
+    ("faults", 8),
+];
+
 impl HarnessReport {
     fn show_load(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\n{:<20}{:>10}{:>8}{:>9}{:>22}{:>15}{:>18}{:>20}{:>12}",
-            "",
-            "jobs/s",
-            "median",
-            "of clean",
-            "ms p50/p95/p99",
-            "depth",
-            "dead rows",
-            "µs own/nats/pg",
-            "jobs/CPU s"
-        )?;
+        writeln!(f)?;
+        row(f, &LOAD, "", LOAD.map(|(title, _)| title.to_owned()))?;
         let clean = self.phases.iter().find(|phase| phase.phase == Kind::Clean);
+        let clean = clean.and_then(|clean| clean.sampled_per_second).filter(|rate| *rate > 0.0);
         for phase in &self.phases {
-            let of_clean = clean.map_or_else(String::new, |clean| {
-                format!("{:.2}", phase.sampled_per_second / clean.sampled_per_second)
-            });
+            let of_clean = phase.sampled_per_second.zip(clean).map(|(rate, clean)| rate / clean);
             let latency = [phase.p50_millis, phase.p95_millis, phase.p99_millis];
-            writeln!(
-                f,
-                "{:<20}{:>10.0}{:>8.0}{:>9}{:>22}{:>15}{:>18}{:>20}{:>12.0}",
-                phase.phase.name(),
-                phase.per_second,
-                phase.sampled_per_second,
-                of_clean,
+            let cells = [
+                format!("{:.0}", phase.per_second),
+                or_dash(phase.sampled_per_second, |rate| format!("{rate:.0}")),
+                or_dash(of_clean, |ratio| format!("{ratio:.2}")),
                 latency.map(|millis| format!("{millis:.0}")).join("/"),
-                format!("{}, {}", phase.depth_median, phase.depth_peak),
-                format!("{}, {}", phase.dead_rows_median, phase.dead_rows_peak),
+                or_dash(phase.depth, spread),
+                or_dash(phase.dead_rows, spread),
                 phase.micros.map(|micros| format!("{micros:.0}")).join("/"),
-                phase.per_cpu_second,
-            )?;
+                format!("{:.0}", phase.per_cpu_second),
+            ];
+            row(f, &LOAD, &phase.phase.name(), cells)?;
         }
         Ok(())
     }
 
     fn show_ends(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\n{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}{:>8}",
-            "",
-            "accepted",
-            "completed",
-            "in bulk",
-            "failed",
-            "lost",
-            "not sent",
-            "repeated",
-            "empty s",
-            "faults"
-        )?;
+        writeln!(f)?;
+        row(f, &ENDS, "", ENDS.map(|(title, _)| title.to_owned()))?;
         for phase in &self.phases {
-            let emptied = phase.emptied_seconds.map_or_else(String::new, |seconds| format!("{seconds:.1}"));
-            writeln!(
-                f,
-                "{:<20}{:>10}{:>11}{:>9}{:>8}{:>8}{:>10}{:>10}{:>10}{:>8}",
-                phase.phase.name(),
-                phase.accepted,
-                phase.completed,
-                phase.completed_in_bulk,
-                phase.failed_attempts,
-                phase.lost,
-                phase.not_sent,
-                phase.repeated,
-                emptied,
-                phase.faults.map_or_else(String::new, |faults| faults.to_string()),
-            )?;
+            let cells = [
+                phase.offered.to_string(),
+                or_dash(phase.not_offered, |jobs| jobs.to_string()),
+                phase.refused.to_string(),
+                phase.accepted.to_string(),
+                phase.completed.to_string(),
+                phase.completed_in_bulk.to_string(),
+                phase.failed_attempts.to_string(),
+                phase.lost.to_string(),
+                phase.not_sent.to_string(),
+                phase.repeated.to_string(),
+                or_dash(phase.emptied_seconds, |seconds| format!("{seconds:.1}")),
+                or_dash(phase.faults, |faults| faults.to_string()),
+            ];
+            row(f, &ENDS, &phase.phase.name(), cells)?;
         }
         for phase in self.phases.iter().filter(|phase| phase.faults == Some(0)) {
             writeln!(f, "{}: no fault had an effect", phase.phase.name())?;
         }
-        writeln!(
-            f,
-            "{} jobs were not accepted, and {} of the warmup were lost",
-            self.refused, self.lost_in_warmup
-        )
+        writeln!(f, "{} jobs were not accepted, and {} were lost", self.refused, self.lost())
     }
+}
+
+fn row<const N: usize>(
+    f: &mut fmt::Formatter<'_>,
+    columns: &Columns<N>,
+    name: &str,
+    cells: [String; N],
+) -> fmt::Result {
+    write!(f, "{name:<20}")?;
+    for (cell, &(_, width)) in cells.into_iter().zip(columns) {
+        write!(f, "{cell:>width$}")?;
+    }
+    writeln!(f)
+}
+
+fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| "–".to_owned(), show)
+}
+
+fn spread(Spread { median, peak }: Spread) -> String {
+    format!("{median:.0}, {peak}")
 }

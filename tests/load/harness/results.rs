@@ -12,31 +12,38 @@ use super::backlog::Call;
 use super::options::Options;
 use super::phase::Kind;
 use super::producer::{Accepted, Producer};
+use super::samples::{Spread, median};
 use super::site::Site;
 
 /// Results of one phase.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PhaseResult {
     pub(crate) phase: Kind,
     pub(crate) seconds: f64,
+    /// Jobs of the sends that the producer made.
+    pub(crate) offered: u64,
+    /// Jobs that became due and were not offered, because too many sends had no answer. None for a backlog.
+    pub(crate) not_offered: Option<u64>,
+    /// Jobs of sends that got another answer than 202, or none.
+    pub(crate) refused: u64,
     /// Jobs whose send was answered with 202 in the phase.
     pub(crate) accepted: u64,
-    /// Jobs that were recorded as sent in the phase.
+    /// Jobs that were recorded as sent by a transaction that began in the phase, and committed.
     pub(crate) completed: u64,
     /// Those of them in the bulk lane.
     pub(crate) completed_in_bulk: u64,
     pub(crate) per_second: f64,
-    /// Median of the samples.
-    pub(crate) sampled_per_second: f64,
-    /// Milliseconds from the acceptance to the record of the provider's answer.
+    /// Median rate of the whole intervals between samples. None if the phase is shorter than one.
+    pub(crate) sampled_per_second: Option<f64>,
+    /// Milliseconds from the acceptance to the start of the transaction that records the provider's answer.
     pub(crate) p50_millis: f64,
     pub(crate) p95_millis: f64,
     pub(crate) p99_millis: f64,
-    pub(crate) depth_median: u64,
-    pub(crate) depth_peak: u64,
-    pub(crate) dead_rows_median: i64,
-    pub(crate) dead_rows_peak: i64,
+    /// None without a sample.
+    pub(crate) depth: Option<Spread>,
+    /// None without a sample.
+    pub(crate) dead_rows: Option<Spread>,
     /// Microseconds of processor time of services, nats-server and PostgreSQL for a completed job.
     pub(crate) micros: [f64; 3],
     /// Completed jobs per second of processor time of all of them.
@@ -144,13 +151,14 @@ async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) 
     let seconds = (end - begin) as f64 / 1e3;
     let emptied = end + i64::try_from(phase.emptied.unwrap_or_default().as_millis()).unwrap();
     let (completed, in_bulk, p50, p95, p99) = latency(connection, begin, end).await;
-    let (depth, dead) = (phase.samples.depth(), phase.samples.dead());
     let each = |micros: u64| if completed == 0 { 0.0 } else { micros as f64 / completed as f64 };
     let used: u64 = phase.micros.iter().sum();
     PhaseResult {
         phase: phase.kind,
         seconds,
-        accepted: 0,
+        offered: phase.offers.offered,
+        not_offered: phase.offers.not_offered,
+        refused: phase.offers.refused,
         completed,
         completed_in_bulk: in_bulk,
         per_second: completed as f64 / seconds,
@@ -158,18 +166,14 @@ async fn measured(connection: &mut PgConnection, phase: &Observed, sample: u64) 
         p50_millis: p50,
         p95_millis: p95,
         p99_millis: p99,
-        depth_median: depth.0,
-        depth_peak: depth.1,
-        dead_rows_median: dead.0,
-        dead_rows_peak: dead.1,
+        depth: phase.samples.depth(),
+        dead_rows: phase.samples.dead_rows(),
         micros: phase.micros.map(each),
         per_cpu_second: if used == 0 { 0.0 } else { completed as f64 * 1e6 / used as f64 },
         failed_attempts: failed(connection, begin, emptied).await,
-        lost: 0,
-        not_sent: 0,
-        repeated: 0,
         emptied_seconds: phase.emptied.map(|time| time.as_secs_f64()),
         faults: phase.faults,
+        ..PhaseResult::default()
     }
 }
 
@@ -193,9 +197,9 @@ async fn latency(connection: &mut PgConnection, begin: i64, end: i64) -> (u64, u
     (u64::try_from(all).unwrap(), u64::try_from(bulk).unwrap(), p50, p95, p99)
 }
 
-/// Median rate of the whole intervals of `sample` seconds.
+/// Median rate of the whole intervals of `sample` seconds. None if there are none.
 #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
-async fn sampled(connection: &mut PgConnection, begin: i64, end: i64, sample: u64) -> f64 {
+async fn sampled(connection: &mut PgConnection, begin: i64, end: i64, sample: u64) -> Option<f64> {
     let length = i64::try_from(sample).unwrap() * 1_000;
     let rows: Vec<(i64, i64)> = sqlx::query_as(
         "SELECT floor((extract(epoch FROM settled_at) * 1000 - $1::bigint) / $3::bigint)::bigint AS place, count(*) FROM delivery
@@ -208,11 +212,11 @@ async fn sampled(connection: &mut PgConnection, begin: i64, end: i64, sample: u6
     .fetch_all(connection)
     .await
     .unwrap();
-    let counts: HashMap<i64, i64> = rows.into_iter().collect();
-    let mut whole: Vec<i64> =
+    let counts: HashMap<i64, u64> =
+        rows.into_iter().map(|(place, count)| (place, u64::try_from(count).unwrap())).collect();
+    let mut whole: Vec<u64> =
         (0..(end - begin) / length).map(|place| counts.get(&place).copied().unwrap_or_default()).collect();
-    whole.sort_unstable();
-    whole.get(whole.len() / 2).map_or(0.0, |count| *count as f64 / sample as f64)
+    median(&mut whole).map(|count| count / sample as f64)
 }
 
 /// Number of attempts that ended without success.

@@ -126,9 +126,10 @@ impl Site {
     }
 }
 
-/// Settings of all services. A provider may use three quarters of a worker's concurrency, rounded up.
+/// Settings of all services. Each email worker makes half of the calls of a lane. A provider may use three quarters of a worker's
+/// concurrency, rounded up.
 fn environment(options: &Options, gateway: SocketAddr) -> Vec<(&'static str, String)> {
-    let concurrency = options.workers.div_ceil(2) * 4 / 3;
+    let concurrency = options.workers / 2 * 4 / 3;
     let lease = humantime::format_duration(options.lease).to_string();
     vec![
         ("TIDINGS_GATEWAY__LISTEN", gateway.to_string()),

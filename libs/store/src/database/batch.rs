@@ -3,9 +3,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::Error;
+use crate::database::connection::answered;
 
 /// Includes the time that the query waits in the queue.
 const CALL_LIMIT: Duration = Duration::from_secs(3);
@@ -61,7 +62,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
                     .map(|call| (call.query, call.answer))
                     .unzip();
                 if !queries.is_empty() {
-                    deliver(answers, run(queries).await);
+                    deliver(answers, answered(run(queries)).await);
                 }
             }
         };
@@ -80,7 +81,7 @@ impl<Q: Send + 'static, A: Send + 'static> Batcher<Q, A> {
             self.calls.send(Call { query, answer }).await.map_err(|_| task_ended())?;
             answered.await.map_err(|_| task_ended())?
         };
-        match tokio::time::timeout(self.limit, exchange).await {
+        match timeout(self.limit, exchange).await {
             Ok(outcome) => outcome,
             Err(_) => Err(Error::Unanswered("the batch timed out")),
         }

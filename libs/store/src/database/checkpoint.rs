@@ -7,6 +7,7 @@
 use domain::StreamName;
 use sqlx::PgConnection;
 
+use crate::database::columns::columns;
 use crate::{Database, Error, database::failure};
 
 impl Database<'_> {
@@ -106,6 +107,41 @@ pub(crate) async fn advance(
     };
     let moved = advanced.execute(connection).await?;
     Ok(moved.rows_affected() == 1)
+}
+
+/// Like [`advance`] for several streams, of which each has a checkpoint, in the given order. Returns for each if it was moved.
+pub(crate) async fn advance_all(
+    connection: &mut PgConnection,
+    projection: &str,
+    spans: &[(StreamName, u64, u64)],
+) -> Result<Vec<bool>, Error> {
+    columns! { (stream, from, to) in spans =>
+        streams = stream.to_string(),
+        froms = from.cast_signed(),
+        tos = to.cast_signed(),
+    }
+    // Locked first, because the update may choose another order.
+    let moved = sqlx::query_scalar!(
+        r#"WITH locked AS MATERIALIZED (
+           SELECT newest.place, new.number, new.from_seq, new.to_seq
+           FROM unnest($2::text[], $3::bigint[], $4::bigint[]) WITH ORDINALITY AS new (stream, from_seq, to_seq, number)
+           CROSS JOIN LATERAL (
+             SELECT w.ctid AS place FROM checkpoint w
+             WHERE w.projection = $1 AND w.projection BETWEEN (SELECT $1) AND (SELECT $1)
+               AND w.stream BETWEEN new.stream AND new.stream
+             ORDER BY w.stream DESC LIMIT 1 FOR UPDATE
+           ) AS newest
+         )
+         UPDATE checkpoint c SET seq = locked.to_seq FROM locked
+         WHERE c.ctid = locked.place AND c.seq = locked.from_seq RETURNING locked.number AS "number!""#,
+        projection,
+        &streams,
+        &froms,
+        &tos
+    )
+    .fetch_all(connection)
+    .await?;
+    Ok((1..).zip(spans).map(|(number, _)| moved.contains(&number)).collect())
 }
 
 /// Stores an event whose processing keeps failing. The caller must move the checkpoint past the event in the same transaction.

@@ -14,6 +14,8 @@ use crate::database::pooler;
 use crate::directory::user::writers::Writers;
 
 const SESSION_LIMIT: Duration = Duration::from_secs(3);
+/// Longer than `statement_timeout`.
+const ANSWER_LIMIT: Duration = Duration::from_secs(40);
 /// sqlx tests a connection whenever it is released, so only a connection that was idle for this time is tested again.
 const TESTED_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const APPLICATION: &str = "tidings";
@@ -38,6 +40,15 @@ pub const SESSION: [(&str, &str); 5] = [
 /// joins that look rows up by index. Otherwise the plan depends on the size of the first batches and on the statistics at that time.
 pub const PINNED: [(&str, &str); 3] =
     [("plan_cache_mode", "force_generic_plan"), ("enable_hashjoin", "off"), ("enable_mergejoin", "off")];
+
+/// Limits the time of work on one connection. If the host of the server fails, the connection does not end, and no limit of the server
+/// applies.
+pub(crate) async fn answered<T>(work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
+    timeout(ANSWER_LIMIT, work).await.unwrap_or(Err(Error::Unanswered("the server did not answer")))
+}
+
+/// Number of changed rows at which PostgreSQL analyses a table by itself.
+const ANALYSED: f32 = 50.0;
 
 #[derive(Clone)]
 pub struct Settings {
@@ -112,6 +123,27 @@ impl Store {
     /// the time.
     pub fn pin_plans(&self) {
         self.pinned_at.get_or_init(Instant::now);
+    }
+
+    /// Pins the plans ([`pin_plans`](Self::pin_plans)) if PostgreSQL has analysed each of the tables with 50 rows or more. Returns true once
+    /// the plans are pinned. Without statistics, any index that begins with the app seems as good as the right one. Newer statistics
+    /// replace pinned plans too.
+    pub async fn pin_plans_with_statistics(&self, tables: &[&str]) -> Result<bool, Error> {
+        if self.pinned_at.get().is_some() {
+            return Ok(true);
+        }
+        let are_analysed = sqlx::query_scalar!(
+            r#"SELECT bool_and(reltuples >= $2) AS "analysed!" FROM unnest($1::text[]) AS asked (name)
+               JOIN pg_class c ON c.oid = to_regclass(asked.name)"#,
+            tables as &[&str],
+            ANALYSED
+        )
+        .fetch_one(&self.pool)
+        .await?;
+        if are_analysed {
+            self.pin_plans();
+        }
+        Ok(are_analysed)
     }
 
     /// Returns [`Error::SharedSessions`] if a pooler shares sessions between clients. Uses two connections of the pool during the call.

@@ -45,6 +45,7 @@ pub struct Wait {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueTimer {
     pub id: Uuid,
+    pub due_at: Timestamp,
     pub stream: StreamName,
     pub message: Vec<u8>,
 }
@@ -101,7 +102,7 @@ impl Deliveries<'_> {
                SELECT *, sum(octet_length(message)) OVER (ORDER BY due_at, id) - octet_length(message) AS before
                FROM due
              )
-             SELECT id, stream, message FROM summed WHERE before < $2 ORDER BY due_at, id",
+             SELECT id, due_at, stream, message FROM summed WHERE before < $2 ORDER BY due_at, id",
             i64::from(most),
             TAKEN_BYTES,
             &closed.iter().map(StreamName::to_string).collect::<Vec<_>>(),
@@ -113,7 +114,10 @@ impl Deliveries<'_> {
         let mut unreadable = Vec::new();
         for row in rows {
             match row.stream.parse() {
-                Ok(stream) => timers.push(DueTimer { id: row.id, stream, message: row.message }),
+                Ok(stream) => {
+                    let (id, due_at, message) = (row.id, row.due_at.into(), row.message);
+                    timers.push(DueTimer { id, due_at, stream, message });
+                }
                 Err(error) => {
                     tracing::error!(timer = %row.id, row.stream, %error, "a timer names an unknown stream; postponing the timer");
                     unreadable.push(row.id);

@@ -27,7 +27,7 @@ use crate::{Error, Inbox};
 /// Name of the projection in the table `checkpoint`.
 pub const INBOX: &str = "inbox";
 
-/// Lock timeout of a transaction that projects several partitions.
+/// Lock timeout of a transaction for which several partitions may wait.
 const TOGETHER: Duration = Duration::from_millis(200);
 
 /// A batch of changes in an open transaction. If it is dropped without [`InboxTransaction::commit`], the transaction is rolled back. If a
@@ -60,14 +60,8 @@ impl Inbox<'_> {
         self,
         spans: &[(StreamName, u64, u64)],
     ) -> Result<(InboxTransaction, Vec<bool>), Error> {
-        let mut transaction = match spans.len() {
-            0 | 1 => self.0.begin().await?,
-            _ => self.0.begin_with_limit(TOGETHER).await?,
-        };
-        let mut moved = Vec::with_capacity(spans.len());
-        for &(stream, from, to) in spans {
-            moved.push(checkpoint::advance(&mut transaction, INBOX, stream, from, to).await?);
-        }
+        let mut transaction = self.0.begin_with_limit(TOGETHER).await?;
+        let moved = checkpoint::advance_all(&mut transaction, INBOX, spans).await?;
         Ok((InboxTransaction { transaction, counts: BTreeMap::new() }, moved))
     }
 }

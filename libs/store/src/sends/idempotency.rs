@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use chrono::{DateTime, Utc};
 use domain::{AppId, Lane, SendId};
 
 use crate::database::batch::Batcher;
@@ -71,17 +72,25 @@ impl Sends<'_> {
         row.map(|row| row.reserved()).transpose()
     }
 
-    /// Deletes keys that were used more than 24 hours ago.
-    pub async fn forget_free_keys(self, most: u32) -> Result<u64, Error> {
-        let removed = sqlx::query!(
-            "DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(
-               SELECT ctid FROM idempotency_key WHERE created_at < now() - interval '24 hours'
-               ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED))",
-            i64::from(most)
+    /// Deletes keys that were used more than 24 hours ago, the oldest first. Skips keys that were used before `from`, and moves `from` to the
+    /// last one.
+    pub async fn forget_free_keys(self, most: u32, from: &mut Option<DateTime<Utc>>) -> Result<u64, Error> {
+        let forgotten = sqlx::query!(
+            r#"WITH old AS MATERIALIZED (
+                 SELECT ctid AS place, created_at FROM idempotency_key
+                 WHERE created_at >= coalesce($2::timestamptz, '-infinity') AND created_at < now() - interval '24 hours'
+                 ORDER BY created_at LIMIT $1 FOR UPDATE SKIP LOCKED
+               ), removed AS (
+                 DELETE FROM idempotency_key WHERE ctid = ANY(ARRAY(SELECT place FROM old)) RETURNING 1
+               )
+               SELECT (SELECT count(*) FROM removed) AS "removed!", (SELECT max(created_at) FROM old) AS up_to"#,
+            i64::from(most),
+            *from
         )
-        .execute(&self.0.pool)
+        .fetch_one(&self.0.pool)
         .await?;
-        Ok(removed.rows_affected())
+        *from = forgotten.up_to.or(*from);
+        Ok(forgotten.removed.unsigned_abs())
     }
 
     async fn reserve_distinct(

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use domain::{Action, Actor, AppId, Timestamp};
 use serde_json::json;
 use uuid::Uuid;
@@ -21,6 +22,14 @@ pub struct FailedMessage {
     pub attempts: u32,
     /// HTTP status of the last answer, such as `503`, or the error. Empty if no attempt was made.
     pub last_answer: String,
+}
+
+/// Times of the last messages that were removed. While a transaction is open, PostgreSQL keeps the index entries of removed messages, so the
+/// next search starts here. Messages that were locked then are left out.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PruneFrom {
+    delivered: Option<DateTime<Utc>>,
+    failed: Option<DateTime<Utc>>,
 }
 
 impl Webhooks<'_> {
@@ -156,27 +165,49 @@ impl Webhooks<'_> {
     }
 
     /// Removes messages that were delivered more than `taken` ago, messages that were given up more than `given_up` ago, and messages for
-    /// endpoints that were disabled more than `given_up` ago. One call removes up to 1,000 messages of each kind.
-    pub async fn prune_webhooks(self, taken: Duration, given_up: Duration) -> Result<u64, Error> {
+    /// endpoints that were disabled more than `given_up` ago. One call removes up to 1,000 messages of each kind, and skips messages that
+    /// were settled before `from`.
+    pub async fn prune_webhooks(
+        self,
+        taken: Duration,
+        given_up: Duration,
+        from: &mut PruneFrom,
+    ) -> Result<u64, Error> {
+        let pool = &self.0.pool;
         let delivered = sqlx::query!(
-            "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
-               SELECT ctid FROM webhook_message
-               WHERE settled_at IS NOT NULL AND status <> 'failed'
-                 AND settled_at < now() - $1::float8 * interval '1 second'
-               ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
-             ))",
+            r#"WITH old AS MATERIALIZED (
+                 SELECT ctid AS place, settled_at FROM webhook_message
+                 WHERE settled_at IS NOT NULL AND status <> 'failed' AND settled_at >= coalesce($3::timestamptz, '-infinity')
+                   AND settled_at < now() - $1::float8 * interval '1 second'
+                 ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+               ), removed AS (
+                 DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(SELECT place FROM old)) RETURNING 1
+               )
+               SELECT (SELECT count(*) FROM removed) AS "removed!", (SELECT max(settled_at) FROM old) AS up_to"#,
             taken.as_secs_f64(),
-            STEP
-        );
+            STEP,
+            from.delivered
+        )
+        .fetch_one(pool)
+        .await?;
+        from.delivered = delivered.up_to.or(from.delivered);
         let failed = sqlx::query!(
-            "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
-               SELECT ctid FROM webhook_message
-               WHERE status = 'failed' AND settled_at < now() - $1::float8 * interval '1 second'
-               ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
-             ))",
+            r#"WITH old AS MATERIALIZED (
+                 SELECT ctid AS place, settled_at FROM webhook_message
+                 WHERE status = 'failed' AND settled_at >= coalesce($3::timestamptz, '-infinity')
+                   AND settled_at < now() - $1::float8 * interval '1 second'
+                 ORDER BY settled_at LIMIT $2 FOR UPDATE SKIP LOCKED
+               ), removed AS (
+                 DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(SELECT place FROM old)) RETURNING 1
+               )
+               SELECT (SELECT count(*) FROM removed) AS "removed!", (SELECT max(settled_at) FROM old) AS up_to"#,
             given_up.as_secs_f64(),
-            STEP
-        );
+            STEP,
+            from.failed
+        )
+        .fetch_one(pool)
+        .await?;
+        from.failed = failed.up_to.or(from.failed);
         let disabled = sqlx::query!(
             "DELETE FROM webhook_message WHERE ctid = ANY(ARRAY(
                SELECT m.place FROM webhook_endpoint e CROSS JOIN LATERAL (
@@ -188,12 +219,10 @@ impl Webhooks<'_> {
              ))",
             given_up.as_secs_f64(),
             STEP
-        );
-        let mut removed = 0;
-        for statement in [delivered, failed, disabled] {
-            removed += statement.execute(&self.0.pool).await?.rows_affected();
-        }
-        Ok(removed)
+        )
+        .execute(pool)
+        .await?;
+        Ok(delivered.removed.unsigned_abs() + failed.removed.unsigned_abs() + disabled.rows_affected())
     }
 
     /// Number of messages that wait to be sent to enabled endpoints, at most 100,000, and the age of the oldest, which is zero if no

@@ -21,6 +21,7 @@ use sqlx::{PgConnection, Postgres, Transaction};
 use uuid::Uuid;
 
 use crate::database::columns::columns;
+use crate::database::connection::answered;
 use crate::{Error, Webhooks};
 
 use search::Known;
@@ -111,19 +112,32 @@ impl Webhooks<'_> {
         depths: &Depths,
         search: &mut Search,
     ) -> Result<Vec<Vec<DueMessage>>, Error> {
+        answered(self.claim(most, pace, depths, search)).await
+    }
+
+    async fn claim(
+        self,
+        most: u32,
+        pace: Pace,
+        depths: &Depths,
+        search: &mut Search,
+    ) -> Result<Vec<Vec<DueMessage>>, Error> {
         let mut transaction = self.0.begin().await?;
         let now = force_index_scans(&mut transaction).await?;
         let at = search.begin();
         let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
-        let (apps, wakes_from) = woken(&mut transaction, most_wakes, search.wakes_from(at)).await?;
-        search.note_wakes(at, wakes_from.unwrap_or(now));
+        let (apps, more_from) = woken(&mut transaction, most_wakes, search.wakes_from(at)).await?;
+        let wakes = (at, search.begin());
+        let wakes_from = more_from.unwrap_or(now);
         if apps.is_empty() {
+            search.note_wakes(wakes, wakes_from);
             return Ok(Vec::new());
         }
         let at = search.begin();
         let known = search.known(at, &apps, depths);
+        let taken = take(&mut transaction, &apps, most, pace, &known).await;
         let (mut rows, mut read) = (Vec::new(), Vec::new());
-        for row in take(&mut transaction, &apps, most, pace, &known).await? {
+        for row in taken.inspect_err(|_| search.note_failed(at))? {
             match row.taken() {
                 Ok(message) => rows.push(message),
                 Err(endpoint) => read.push(endpoint),
@@ -133,10 +147,9 @@ impl Webhooks<'_> {
         wake_later(&mut transaction, &overdue).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
+        search.note_wakes(wakes, wakes_from);
         search.note_overdue(at, &overdue);
-        for (endpoint, due_from, claimed_from) in read {
-            search.note_endpoint(at, endpoint, due_from, claimed_from);
-        }
+        search.note(at, &known, read);
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
@@ -174,24 +187,28 @@ async fn woken(
     from: Option<DateTime<Utc>>,
 ) -> Result<(Vec<i64>, Option<DateTime<Utc>>), Error> {
     let rows = sqlx::query!(
-        "WITH woken AS MATERIALIZED (
+        r#"WITH woken AS MATERIALIZED (
            SELECT ctid AS place, app_id, at FROM webhook_wake
            WHERE at <= now() AND at >= least(coalesce($2::timestamptz, '-infinity'), now() - interval '250 milliseconds')
            ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED
          ), mine AS MATERIALIZED (
            SELECT app_id FROM (SELECT DISTINCT app_id FROM woken) AS apps
            WHERE pg_try_advisory_xact_lock(hashtextextended('webhooks', app_id))
+         ),
+         removed AS (
+           DELETE FROM webhook_wake
+           WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
+           RETURNING app_id
          )
-         DELETE FROM webhook_wake
-         WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
-         RETURNING app_id, (SELECT max(at) FROM woken HAVING count(*) >= $1) AS more_from",
+         SELECT removed.app_id AS "app_id?", (SELECT max(at) FROM woken HAVING count(*) >= $1) AS more_from
+         FROM (SELECT) AS one LEFT JOIN removed ON true"#,
         i64::from(most),
         from
     )
     .fetch_all(connection)
     .await?;
     let more_from = rows.first().and_then(|row| row.more_from);
-    let mut apps: Vec<_> = rows.into_iter().map(|row| row.app_id).collect();
+    let mut apps: Vec<_> = rows.into_iter().filter_map(|row| row.app_id).collect();
     apps.sort_unstable();
     apps.dedup();
     Ok((apps, more_from))

@@ -43,10 +43,15 @@ const TIMES: i64 = 200;
 const UPDATE_BLOCKS: i64 = 48;
 
 /// File, part of the statement and arguments. `{app}` is the app's id, `{n}` the number of updates so far.
-const HOT: [(&str, &str, &str); 11] = [
+const HOT: [(&str, &str, &str); 12] = [
     ("database/checkpoint.rs", "SELECT seq FROM checkpoint", "'inbox', 'INBOX_0'"),
     ("database/checkpoint.rs", "IS DISTINCT FROM started_at", "'inbox', 'INBOX_0'"),
     ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 3000 + {n}, 3001 + {n}"),
+    (
+        "database/checkpoint.rs",
+        "UPDATE checkpoint c",
+        "'inbox', '{INBOX_0}', ARRAY[3000 + {n}], ARRAY[3001 + {n}]",
+    ),
     ("inbox/projection/counter.rs", "UPDATE inbox_counter", "'{{app}}', '{1}', '{1}', '{1}', '{1}', '{0}'"),
     ("inbox/retention.rs", "FROM checkpoint", "'inbox', 'INBOX_0'"),
     ("inbox/retention.rs", "FROM inbox_counter\n", "{app}, 1, 10, 10"),

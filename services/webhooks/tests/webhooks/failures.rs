@@ -7,6 +7,7 @@ use hyper::header::{HeaderValue, RETRY_AFTER};
 use service_kit::Config;
 use service_kit::config::Webhooks;
 use stand_ins::http::{Rule, status};
+use store::webhooks::PruneFrom;
 use testkit::eventually;
 use webhooks::Settings;
 
@@ -187,13 +188,14 @@ async fn day_old_webhooks_of_an_endpoint_that_failed_for_a_day_fail_and_old_rows
         (world.count("failed").await == 2).then_some(())
     })
     .await;
-    assert_eq!(store.webhooks().prune_webhooks(day, day).await.unwrap(), 0);
+    let mut from = PruneFrom::default();
+    assert_eq!(store.webhooks().prune_webhooks(day, day, &mut from).await.unwrap(), 0);
     // The service itself keeps failed messages for 30 days.
     sqlx::query("UPDATE webhook_message SET settled_at = now() - interval '20 days'")
         .execute(&world.pool)
         .await
         .unwrap();
-    assert_eq!(store.webhooks().prune_webhooks(day, day).await.unwrap(), 2);
+    assert_eq!(store.webhooks().prune_webhooks(day, day, &mut from).await.unwrap(), 2);
 }
 
 #[test]

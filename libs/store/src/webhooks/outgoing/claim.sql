@@ -22,7 +22,7 @@ WITH claim AS MATERIALIZED (
     SELECT count(DISTINCT token) AS number, min(next_at) AS earliest FROM (
       SELECT u.token, u.next_at FROM webhook_message u
       WHERE u.app_id = e.app_id AND u.endpoint_id = e.id AND u.token IS NOT NULL AND u.next_at > now()
-        AND u.next_at >= coalesce(known.claimed_from, '-infinity')
+        AND u.next_at >= least(coalesce(known.claimed_from, '-infinity'), now() + ($4::float8 - 1) * interval '1 second')
       ORDER BY u.next_at LIMIT $5::bigint * $11::bigint
     ) AS under_way
   ) AS calls
@@ -72,7 +72,7 @@ UNION ALL
 SELECT app_id, endpoint_id, NULL, NULL, NULL, NULL, NULL, NULL, min(due_from), min(claimed_from) FROM (
   SELECT app_id, endpoint_id, next_at AS due_from, NULL::timestamptz AS claimed_from FROM waiting
   UNION ALL
-  -- A second is more than the time from a transaction's start to its claims.
-  SELECT e.app_id, e.id, now(), coalesce(e.earliest, now() + ($4::float8 - 1) * interval '1 second')
+  -- Transactions that started earlier may still add claims. A second is more than the time from their start to their claims.
+  SELECT e.app_id, e.id, now(), least(e.earliest, now() + $4::float8 * interval '1 second') - interval '1 second'
   FROM endpoint e JOIN app USING (app_id) WHERE least(e.room, app.room) > 0
 ) AS found GROUP BY app_id, endpoint_id

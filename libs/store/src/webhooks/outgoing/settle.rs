@@ -6,6 +6,7 @@ use sqlx::PgConnection;
 
 use super::{AttemptResult, DueMessage, Pace};
 use crate::database::columns::{columns, integer};
+use crate::database::connection::answered;
 use crate::database::instant::instant;
 use crate::{Error, Webhooks};
 
@@ -60,6 +61,10 @@ impl Webhooks<'_> {
         settlements: &[Settlement<'_>],
         pace: Pace,
     ) -> Result<Vec<usize>, Error> {
+        answered(self.settle_all(settlements, pace)).await
+    }
+
+    async fn settle_all(self, settlements: &[Settlement<'_>], pace: Pace) -> Result<Vec<usize>, Error> {
         let mut transaction = self.0.begin().await?;
         super::force_index_scans(&mut transaction).await?;
         let noted = lock_noted(&mut transaction, settlements).await?;

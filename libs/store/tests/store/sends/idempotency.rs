@@ -58,8 +58,9 @@ async fn expired_keys_are_deleted_and_others_kept() {
         .execute(&fixture.pool)
         .await
         .unwrap();
-    assert_eq!(fixture.store.sends().forget_free_keys(2).await.unwrap(), 2);
-    assert_eq!(fixture.store.sends().forget_free_keys(2).await.unwrap(), 1);
+    let mut from = None;
+    assert_eq!(fixture.store.sends().forget_free_keys(2, &mut from).await.unwrap(), 2);
+    assert_eq!(fixture.store.sends().forget_free_keys(2, &mut from).await.unwrap(), 1);
     assert!(fixture.store.sends().reserved_key(shop, "young").await.unwrap().is_some());
     let left: i64 =
         sqlx::query_scalar("SELECT count(*) FROM idempotency_key").fetch_one(&fixture.pool).await.unwrap();
