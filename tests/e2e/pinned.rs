@@ -121,7 +121,16 @@ async fn a_send_costs_no_more_while_an_open_transaction_keeps_the_versions_of_an
     bench.blocks_of_a_send().await;
     let during = bench.blocks_of_a_send().await;
     reader.execute("COMMIT").await.unwrap();
-    println!("{before} blocks a send before, {during} with the versions");
+    bench.session.execute("VACUUM").await.unwrap();
+    let after = bench.blocks_of_a_send().await;
+    println!("{before} blocks a send before, {during} with the versions, {after} after the transaction");
     assert!(during <= before * TIMES, "{during} blocks a send instead of {before}");
+    assert!(after <= before * TIMES, "{after} blocks a send after the transaction instead of {before}");
+    let left = "SELECT count(*) FROM webhook_message WHERE status = 'pending'";
+    eventually(SOON, "nothing is left to do", async || {
+        let left: i64 = sqlx::query_scalar(left).fetch_one(&mut bench.session).await.unwrap();
+        (left == 0).then_some(())
+    })
+    .await;
     assert_eq!(bench.running.stop().await, 0, "{}", bench.running.log());
 }

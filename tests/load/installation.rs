@@ -14,12 +14,15 @@ use store::control::app::{NewApp, NewSecret};
 use store::control::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
 use testkit::{Servers, Service};
+use tokio::time::sleep;
 
 use crate::old_sends;
 use crate::role::Role;
 
 pub(crate) const PARTITIONS: u32 = 4;
 const SOON: Duration = Duration::from_secs(60);
+/// Longer than the time between two looks of a service at the statistics.
+const PINNED_WITHIN: Duration = Duration::from_secs(12);
 
 /// The installation that is measured.
 pub(crate) struct Installation {
@@ -143,6 +146,14 @@ impl Installation {
         ]);
         environment.extend(more);
         role.start(&environment)
+    }
+
+    /// Analyses the tables, as PostgreSQL does by itself within a minute or two, and waits until services have pinned their plans.
+    pub(crate) async fn analyse(&self) {
+        let mut connection = PgConnection::connect(self.database_url()).await.unwrap();
+        sqlx::raw_sql("ANALYZE").execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        sleep(PINNED_WITHIN).await;
     }
 
     /// Makes PostgreSQL write all data to disk, so that no measurement includes writes of the previous one.

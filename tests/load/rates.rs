@@ -46,6 +46,7 @@ pub(crate) async fn measure(rounds: u32, old: u32) -> Vec<RateReport> {
         eprintln!("rates: round {round} of {rounds}");
         let run = Run::start(installation, provider, FIRST + sends as usize, USERS).await;
         run.send(0..FIRST, 100.0).await;
+        installation.analyse().await;
         let mut next = FIRST;
         for report in &mut reports {
             installation.settle().await;

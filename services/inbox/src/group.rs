@@ -177,6 +177,17 @@ mod tests {
         assert_eq!(installation.count("SELECT count(*) FROM inbox_item").await, 3);
     }
 
+    /// The time is far below the `lock_timeout` of sessions, after which other partitions would give up waiting for the group.
+    #[tokio::test]
+    async fn a_single_batch_waits_only_briefly_for_its_partition() {
+        let installation = started().await;
+        let mut other = installation.pool.begin().await.unwrap();
+        sqlx::query("UPDATE checkpoint SET seq = seq").execute(&mut *other).await.unwrap();
+        let writing = write(&installation.context.store, vec![batch(1, 1)]);
+        let error = tokio::time::timeout(Duration::from_secs(5), writing).await.unwrap().unwrap_err();
+        assert!(error.is_lock_timeout(), "{error}");
+    }
+
     #[tokio::test]
     async fn a_batch_that_is_refused_holds_up_no_other() {
         let installation = started().await;

@@ -138,13 +138,12 @@ impl Slots {
     fn reap(&mut self, ended: Result<Option<EndedSlot>, JoinError>) {
         match ended {
             Ok(Some(ended)) => {
-                if let Some(due_at) = ended.returned_from {
-                    self.search.note_returned(ended.endpoint, due_at);
-                }
+                self.search.note_ended(ended.endpoint, ended.token);
                 deepen(&mut self.depths, &ended, self.per_slot);
             }
             Ok(None) => {}
             Err(error) => {
+                self.search.forget_slots();
                 tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
             }
         }
@@ -166,6 +165,8 @@ fn deepen(depths: &mut Depths, ended: &EndedSlot, most: u32) {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
 
     #[test]
@@ -173,7 +174,7 @@ mod tests {
         let mut depths = Depths::new();
         let endpoint = (AppId(1), 7);
         let mut after = |taken, was_fast| {
-            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast, returned_from: None }, 16);
+            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast, token: Uuid::nil() }, 16);
             depths.get(&endpoint).copied().unwrap_or(1)
         };
         assert_eq!([1, 2, 4, 8, 16].map(|taken| after(taken, true)), [2, 4, 8, 16, 16]);

@@ -4,13 +4,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use credentials::webhook::Secret;
-use domain::{AppId, Timestamp};
+use domain::AppId;
 use metrics::{counter, histogram};
 use service_kit::clock;
 use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
 use store::webhooks::{AttemptResult, DueMessage};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 
 use crate::Settings;
 use crate::call::{Answer, Caller, Message};
@@ -35,8 +36,7 @@ pub(crate) struct EndedSlot {
     pub(crate) taken: u32,
     /// True if the endpoint accepted all messages in half of the slot's time.
     pub(crate) was_fast: bool,
-    /// Time at which the first of the returned messages was due.
-    pub(crate) returned_from: Option<Timestamp>,
+    pub(crate) token: Uuid,
 }
 
 impl Slot {
@@ -49,11 +49,10 @@ impl Slot {
         began: Instant,
     ) -> Option<EndedSlot> {
         let first = messages.first()?;
-        let (endpoint, taken) =
-            ((first.app, first.endpoint), u32::try_from(messages.len()).unwrap_or(u32::MAX));
+        let (endpoint, token) = ((first.app, first.endpoint), first.token);
+        let taken = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         let mut waiting = VecDeque::from(messages);
         let mut settling = Vec::with_capacity(waiting.len());
-        let mut returned_from = None;
         let started = Instant::now();
         let end = began + self.settings.slot_limit;
         let mut accepted = 0;
@@ -66,7 +65,6 @@ impl Slot {
                 biased;
                 ended = call.as_mut() => ended,
                 () = sleep_until(end), if !waiting.is_empty() => {
-                    returned_from = waiting.iter().map(|due| due.due_at).min();
                     tokio::join!(call, self.release(&mut waiting, &mut settling)).0
                 }
             };
@@ -74,14 +72,13 @@ impl Slot {
             accepted += u32::from(is_accepted);
             goes_on = is_accepted && Instant::now() < end && !self.stop.is_cancelled();
         }
-        returned_from = waiting.iter().map(|due| due.due_at).chain(returned_from).min();
         self.release(&mut waiting, &mut settling).await;
         let was_fast = accepted == taken && started.elapsed() * 2 < self.settings.slot_limit;
         for settled in settling {
             // The settler sends no value. It drops its half of the channel when the attempt is settled.
             drop(settled.await);
         }
-        Some(EndedSlot { endpoint, taken, was_fast, returned_from })
+        Some(EndedSlot { endpoint, taken, was_fast, token })
     }
 
     /// Returns true if the endpoint accepted the message.

@@ -133,8 +133,10 @@ impl Store {
             return Ok(true);
         }
         let are_analysed = sqlx::query_scalar!(
-            r#"SELECT bool_and(reltuples >= $2) AS "analysed!" FROM unnest($1::text[]) AS asked (name)
-               JOIN pg_class c ON c.oid = to_regclass(asked.name)"#,
+            r#"SELECT bool_and(reltuples >= $2 AND EXISTS (
+                 SELECT FROM pg_stats s WHERE s.schemaname = current_schema() AND s.tablename = asked.name
+               )) AS "analysed!"
+               FROM unnest($1::text[]) AS asked (name) JOIN pg_class c ON c.oid = to_regclass(asked.name)"#,
             tables as &[&str],
             ANALYSED
         )

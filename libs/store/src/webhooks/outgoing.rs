@@ -24,8 +24,8 @@ use crate::database::columns::columns;
 use crate::database::connection::answered;
 use crate::{Error, Webhooks};
 
-use search::Known;
 pub use search::Search;
+use search::{Known, Overdue};
 pub use settle::Settlement;
 
 /// Each row is one app.
@@ -126,15 +126,18 @@ impl Webhooks<'_> {
         let now = force_index_scans(&mut transaction).await?;
         let at = search.begin();
         let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
-        let (apps, more_from) = woken(&mut transaction, most_wakes, search.wakes_from(at)).await?;
+        let wakes_from = search.wakes_from((at, now));
+        let left_out = if wakes_from.is_some() { search.take_held() } else { Vec::new() };
+        let woken = woken(&mut transaction, most_wakes, wakes_from, &left_out).await?;
+        let Woken { apps, held, from } = woken;
         let wakes = (at, search.begin());
-        let wakes_from = more_from.unwrap_or(now);
         if apps.is_empty() {
-            search.note_wakes(wakes, wakes_from);
+            transaction.rollback().await?;
+            search.note_wakes(wakes, from.unwrap_or(now), held);
             return Ok(Vec::new());
         }
         let at = search.begin();
-        let known = search.known(at, &apps, depths);
+        let known = search.known((at, now), &apps, depths);
         let taken = take(&mut transaction, &apps, most, pace, &known).await;
         let (mut rows, mut read) = (Vec::new(), Vec::new());
         for row in taken.inspect_err(|_| search.note_failed(at))? {
@@ -147,13 +150,14 @@ impl Webhooks<'_> {
         wake_later(&mut transaction, &overdue).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
-        search.note_wakes(wakes, wakes_from);
+        search.note_wakes(wakes, from.unwrap_or(now), held);
         search.note_overdue(at, &overdue);
         search.note(at, &known, read);
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
         for due in rows.into_iter().filter_map(|row| row.due(&targets)) {
+            search.note_slot(&due);
             let place = *places.entry(due.token).or_insert(slots.len());
             match slots.get_mut(place) {
                 Some(slot) => slot.push(due),
@@ -178,40 +182,55 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(now)
 }
 
+struct Woken {
+    apps: Vec<i64>,
+    /// Apps with wakes that another process has locked.
+    held: Vec<i64>,
+    /// Time from which further rows may be due. None if nothing was left.
+    from: Option<DateTime<Utc>>,
+}
+
 /// Removes up to `most` rows of `webhook_wake` that became due at `from` or later, and locks their apps: until the transaction ends, no
-/// other process can claim their messages, so the number of running calls is exact. Skips rows and apps that another process has locked.
-/// Returns the apps, and the time from which further rows may be due if there were more than `most`.
+/// other process can claim their messages, so the number of running calls is exact. Skips rows that another process has locked, the apps that
+/// are left out, and those that another process has locked.
 async fn woken(
     connection: &mut PgConnection,
     most: u32,
     from: Option<DateTime<Utc>>,
-) -> Result<(Vec<i64>, Option<DateTime<Utc>>), Error> {
+    left_out: &[i64],
+) -> Result<Woken, Error> {
     let rows = sqlx::query!(
         r#"WITH woken AS MATERIALIZED (
            SELECT ctid AS place, app_id, at FROM webhook_wake
            WHERE at <= now() AND at >= least(coalesce($2::timestamptz, '-infinity'), now() - interval '250 milliseconds')
+             AND app_id <> ALL($3)
            ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED
          ), mine AS MATERIALIZED (
            SELECT app_id FROM (SELECT DISTINCT app_id FROM woken) AS apps
            WHERE pg_try_advisory_xact_lock(hashtextextended('webhooks', app_id))
-         ),
-         removed AS (
+         ), removed AS (
            DELETE FROM webhook_wake
            WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
-           RETURNING app_id
          )
-         SELECT removed.app_id AS "app_id?", (SELECT max(at) FROM woken HAVING count(*) >= $1) AS more_from
-         FROM (SELECT) AS one LEFT JOIN removed ON true"#,
+         SELECT app_id AS "app_id!", app_id IN (SELECT app_id FROM mine) AS "is_mine!", min(at) AS "first!", max(at) AS "last!",
+           (SELECT count(*) FROM woken) AS "rows!"
+         FROM woken GROUP BY app_id ORDER BY app_id"#,
         i64::from(most),
-        from
+        from,
+        left_out
     )
     .fetch_all(connection)
     .await?;
-    let more_from = rows.first().and_then(|row| row.more_from);
-    let mut apps: Vec<_> = rows.into_iter().filter_map(|row| row.app_id).collect();
-    apps.sort_unstable();
-    apps.dedup();
-    Ok((apps, more_from))
+    let is_full = rows.first().is_some_and(|row| row.rows >= i64::from(most));
+    let last = rows.iter().map(|row| row.last).max().filter(|_| is_full);
+    let (mine, of_others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_mine);
+    // The wakes of the apps that this search leaves out are not looked at before the next one.
+    let from = if left_out.is_empty() { None } else { from };
+    Ok(Woken {
+        from: of_others.iter().map(|row| row.first).chain(last).chain(from).min(),
+        held: of_others.iter().map(|row| row.app_id).collect(),
+        apps: mine.into_iter().map(|row| row.app_id).collect(),
+    })
 }
 
 /// If an app has further due messages and is still below its limit on concurrent calls, the statement adds a row to `webhook_wake`, so that
@@ -255,14 +274,14 @@ async fn take(
     Ok(rows)
 }
 
-/// Wakes apps again after these times.
-async fn wake_later(connection: &mut PgConnection, apps: &[(i64, Duration)]) -> Result<(), Error> {
+/// Wakes apps again for their next recent or full search.
+async fn wake_later(connection: &mut PgConnection, apps: &[Overdue]) -> Result<(), Error> {
     if apps.is_empty() {
         return Ok(());
     }
-    columns! { (app, wait) in apps =>
-        app_id = *app,
-        seconds = wait.as_secs_f64(),
+    columns! { overdue in apps =>
+        app_id = overdue.app,
+        seconds = overdue.after.as_secs_f64(),
     }
     sqlx::query!(
         "INSERT INTO webhook_wake (app_id, at)

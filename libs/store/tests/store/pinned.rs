@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use domain::{AppId, ItemId, StreamName, UserNumber};
 use serde_json::Value;
@@ -10,6 +11,7 @@ use sqlx::postgres::PgConnectOptions;
 use sqlx::{AssertSqlSafe, ConnectOptions, Executor, PgConnection, Row};
 use store::Store;
 use store::inbox::projection::{INBOX, NewItem};
+use store::webhooks::PruneFrom;
 use uuid::Uuid;
 
 use crate::{Fixture, NOW, fixture, send_id, source};
@@ -18,11 +20,11 @@ use crate::{Fixture, NOW, fixture, send_id, source};
 const STREAMS: u32 = 4;
 const USERS: i64 = 2;
 /// Events of each stream. Each makes one dead version of a checkpoint and one of a counter.
-const EVENTS: u64 = 3_000;
+const EVENTS: u64 = 800;
 /// Adds further versions without changing the rows, so that each table has 32,000. Replaces `{app}`.
 const VERSIONS: &str = "
     DO $$ BEGIN
-      FOR round IN 1..5000 LOOP
+      FOR round IN 1..7200 LOOP
         UPDATE checkpoint c SET seq = c.seq FROM generate_series(0, 3) AS n CROSS JOIN LATERAL (
           SELECT w.ctid AS place FROM checkpoint w
           WHERE w.projection = 'inbox' AND w.stream BETWEEN 'INBOX_' || n AND 'INBOX_' || n ORDER BY w.stream DESC LIMIT 1
@@ -46,11 +48,11 @@ const UPDATE_BLOCKS: i64 = 48;
 const HOT: [(&str, &str, &str); 12] = [
     ("database/checkpoint.rs", "SELECT seq FROM checkpoint", "'inbox', 'INBOX_0'"),
     ("database/checkpoint.rs", "IS DISTINCT FROM started_at", "'inbox', 'INBOX_0'"),
-    ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 3000 + {n}, 3001 + {n}"),
+    ("database/checkpoint.rs", "UPDATE checkpoint SET seq", "'inbox', 'INBOX_0', 800 + {n}, 801 + {n}"),
     (
         "database/checkpoint.rs",
         "UPDATE checkpoint c",
-        "'inbox', '{INBOX_0}', ARRAY[3000 + {n}], ARRAY[3001 + {n}]",
+        "'inbox', '{INBOX_0}', ARRAY[800 + {n}], ARRAY[801 + {n}]",
     ),
     ("inbox/projection/counter.rs", "UPDATE inbox_counter", "'{{app}}', '{1}', '{1}', '{1}', '{1}', '{0}'"),
     ("inbox/retention.rs", "FROM checkpoint", "'inbox', 'INBOX_0'"),
@@ -229,5 +231,54 @@ async fn a_round_over_recent_timers_does_not_read_those_that_were_removed() {
     assert!(of_all > BLOCKS, "a round over all timers reads only {of_all} blocks");
     let (_, of_recent) = blocks(&mut session, "due", "500, 8388608, '{}', 60").await;
     assert!(of_recent <= BLOCKS, "{of_recent} blocks");
+    reader.execute("COMMIT").await.unwrap();
+}
+
+/// The removal of [`REMOVED`] rows at a time.
+const REMOVED: u32 = 500;
+
+#[tokio::test]
+async fn removal_does_not_read_again_what_was_removed_while_a_transaction_is_open() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let (app, rows) = (app.0, 20 * REMOVED);
+    fixture
+        .set_up(&format!(
+            "INSERT INTO idempotency_key (app_id, key, send_id, body_hash, lane, created_at)
+             SELECT {app}, n, gen_random_uuid(), '', 'bulk', now() - interval '2 days' + n * interval '1 ms'
+             FROM generate_series(1, {rows}) n;
+             INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, status, settled_at)
+             SELECT {app}, {endpoint}, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{{}}', 'delivered',
+               now() - interval '2 days' + n * interval '1 ms' FROM generate_series(1, {rows}) n;
+             ANALYZE"
+        ))
+        .await;
+    let mut reader = fixture.pin().await;
+    let (mut from, mut pruned) = (None, PruneFrom::default());
+    let day = Duration::from_secs(86_400);
+    while fixture.store.sends().forget_free_keys(REMOVED, &mut from).await.unwrap() > 0 {}
+    while fixture.store.webhooks().prune_webhooks(day, day, &mut pruned).await.unwrap() > 0 {}
+    assert_eq!(fixture.count("SELECT count(*) FROM idempotency_key").await, 0);
+    assert_eq!(fixture.count("SELECT count(*) FROM webhook_message").await, 0);
+    let mut session = fixture.session().await;
+    let statements = source::statements();
+    for (number, (file, part, arguments)) in [
+        ("sends/idempotency.rs", "WITH old AS", "5000, {from}"),
+        ("webhooks/message.rs", "status <> 'failed' AND settled_at >=", "86400, 1000, {from}"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let named = statements.iter().find(|named| named.file == file && named.sql.contains(part));
+        let prepare = format!("PREPARE r{number} AS {}", named.unwrap().sql);
+        session.execute(AssertSqlSafe(prepare)).await.unwrap();
+        let name = format!("r{number}");
+        let (_, of_all) = blocks(&mut session, &name, &arguments.replace("{from}", "NULL")).await;
+        assert!(of_all > BLOCKS, "{file}: {of_all} blocks from the beginning");
+        let last = format!("now() - interval '2 days' + {rows} * interval '1 ms'");
+        let (_, from_last) = blocks(&mut session, &name, &arguments.replace("{from}", &last)).await;
+        assert!(from_last <= BLOCKS, "{file}: {from_last} blocks");
+    }
     reader.execute("COMMIT").await.unwrap();
 }

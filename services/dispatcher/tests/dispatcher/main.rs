@@ -11,5 +11,6 @@ mod faults;
 mod outcome_events;
 mod redrive_run;
 mod retention;
+mod timers;
 mod topics;
 mod world;

@@ -260,6 +260,8 @@ impl Deliveries<'_> {
             return Ok(RunPage::Paused(pause));
         }
         let most = usize::try_from(held.per_second).unwrap_or(1).clamp(1, PAGE);
+        // A pinned plan has to allow for every filter, and would read all parked messages.
+        sqlx::raw_sql("SET LOCAL plan_cache_mode = force_custom_plan").execute(&mut *transaction).await?;
         let found = examine(&mut transaction, &held.filter, held.position, EXAMINED, most).await?;
         let author = Author { text: &held.created_by, kind: held.author_kind() };
         let made = redrive_among(&mut transaction, &found.ids, now, author).await?;

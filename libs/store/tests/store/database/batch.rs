@@ -158,3 +158,17 @@ async fn a_batch_of_few_queries_waits_for_others() {
     }
     assert!(began.elapsed() < wait, "a batch of many queries does not wait");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_batch_that_is_never_answered_ends_and_the_next_one_runs() {
+    let (batcher, running) = Batcher::new(8, move |queries: Vec<u32>| async move {
+        if queries.contains(&0) {
+            std::future::pending::<()>().await;
+        }
+        Ok(queries)
+    });
+    tokio::spawn(running);
+    let batcher = batcher.with_limit(Duration::from_secs(3_600));
+    assert!(batcher.call(0).await.unwrap_err().is_unanswered());
+    assert_eq!(batcher.call(7).await.unwrap(), 7);
+}

@@ -50,3 +50,19 @@ async fn pinned_plans_apply_to_every_later_session() {
     let of = |mode: &str, joins: &str| (mode.to_owned(), joins.to_owned(), joins.to_owned());
     assert_eq!(settings, [of("auto", "on"), of("force_generic_plan", "off")]);
 }
+
+#[tokio::test]
+async fn plans_are_pinned_when_the_tables_have_statistics() {
+    let fixture = fixture().await;
+    let store = fixture.another("").await;
+    let app = fixture.app("shop").await;
+    let pinned = async || store.pin_plans_with_statistics(&["app_user", "app"]).await.unwrap();
+    assert!(!pinned().await, "a table without statistics");
+    let users = "INSERT INTO app_user (app_id, identifier) SELECT $1, n FROM generate_series(1, 60) n";
+    sqlx::query(users).bind(app.0).execute(&fixture.pool).await.unwrap();
+    sqlx::raw_sql("ANALYZE app_user; ANALYZE app").execute(&fixture.pool).await.unwrap();
+    assert!(!pinned().await, "a table with one row");
+    let of_users = async || store.pin_plans_with_statistics(&["app_user"]).await.unwrap();
+    assert!(of_users().await && of_users().await);
+    assert!(pinned().await, "plans stay pinned");
+}

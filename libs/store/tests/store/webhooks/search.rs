@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use sqlx::{AssertSqlSafe, Executor};
-use store::webhooks::{AttemptResult, Depths, Search};
+use store::webhooks::{AttemptResult, Depths, DueMessage, Search};
 
 use testkit::eventually;
 
@@ -12,7 +12,7 @@ use crate::pinned::blocks;
 use crate::{LIMIT, fixture, source};
 
 /// Messages that are added, claimed and settled, in steps.
-const SENT: i64 = 8_000;
+const SENT: i64 = 4_000;
 const STEP: i64 = 400;
 /// Maximum number of blocks that a claim reads if no message is due.
 const BLOCKS: i64 = 60;
@@ -58,7 +58,7 @@ async fn a_claim_does_not_read_messages_that_were_sent_while_a_transaction_is_op
         let arguments = claim("now()", "now() + interval '60 s'");
         let (_, from_position) = blocks(&mut session, "claim", &arguments).await;
         assert!(from_position <= BLOCKS, "{mode}: {from_position} blocks");
-        let (_, of_wakes) = blocks(&mut session, "wakes", "64, now()").await;
+        let (_, of_wakes) = blocks(&mut session, "wakes", "64, now(), '{}'").await;
         assert!(of_wakes <= BLOCKS, "{mode}: {of_wakes} blocks");
     }
     reader.execute("COMMIT").await.unwrap();
@@ -113,6 +113,55 @@ async fn messages_that_a_slot_returned_are_found_by_a_search_that_is_ahead_of_th
         (!claimed.is_empty()).then_some(claimed)
     });
     assert_eq!(found.await.len(), 4);
+}
+
+#[tokio::test]
+async fn messages_that_a_slot_of_the_process_returned_are_found_by_its_next_search() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let (mut search, depths) = (Search::default(), Depths::from([((app, endpoint), 4)]));
+    let webhooks = fixture.store.webhooks();
+    fixture.messages(app, endpoint, 1..=4, 100).await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '1 hour'").await;
+    let returned = webhooks.take_webhooks_from(1, PACE, &depths, &mut search).await.unwrap().concat();
+    // The position is now behind the four messages.
+    fixture.messages(app, endpoint, 5..=8, 100).await;
+    let newer = webhooks.take_webhooks_from(1, PACE, &depths, &mut search).await.unwrap().concat();
+    assert_eq!((returned.len(), newer.len()), (4, 4));
+    fixture.end(&returned, AttemptResult::NotSent).await;
+    let found = webhooks.take_webhooks_from(1, PACE, &depths, &mut search).await.unwrap().concat();
+    let ids = |messages: &[DueMessage]| messages.iter().map(|message| message.id).collect::<Vec<_>>();
+    assert_eq!(ids(&found), ids(&returned));
+}
+
+/// Another process holds the app of the first wakes. The wakes of other apps behind them are not skipped.
+#[tokio::test]
+async fn wakes_behind_those_of_an_app_in_other_hands_are_found() {
+    let fixture = fixture().await;
+    let [held, free] = [fixture.app("held").await, fixture.app("free").await];
+    for app in [held, free] {
+        let endpoint = fixture.endpoint(app).await;
+        fixture.messages(app, endpoint, 1..=4, 100).await;
+    }
+    let wakes = format!(
+        "DELETE FROM webhook_wake;
+         INSERT INTO webhook_wake (app_id, at)
+         SELECT {held}, now() - interval '1 hour' FROM generate_series(1, 2) UNION ALL SELECT {free}, now() - interval '1 minute'"
+    );
+    fixture.set_up(&wakes).await;
+    let mut other = fixture.session().await;
+    let lock = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('webhooks', {held}))");
+    other.execute(AssertSqlSafe(lock)).await.unwrap();
+    let (mut search, webhooks) = (Search::default(), fixture.store.webhooks());
+    // One call slot looks at two wakes.
+    let mut apps = Vec::new();
+    for _ in 0..2 {
+        let claimed = webhooks.take_webhooks_from(1, PACE, &Depths::new(), &mut search).await.unwrap();
+        apps.extend(claimed.concat().into_iter().map(|message| message.app));
+    }
+    assert_eq!(apps, [free]);
+    other.execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test]
