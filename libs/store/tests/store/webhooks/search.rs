@@ -12,7 +12,7 @@ use crate::pinned::blocks;
 use crate::{LIMIT, fixture, source};
 
 /// Messages that are added, claimed and settled, in steps.
-const SENT: i64 = 4_000;
+const SENT: i64 = 8_000;
 const STEP: i64 = 400;
 /// Maximum number of blocks that a claim reads if no message is due.
 const BLOCKS: i64 = 60;
