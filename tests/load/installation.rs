@@ -13,8 +13,8 @@ use store::Store;
 use store::control::app::{NewApp, NewSecret};
 use store::control::provider::{NewProvider, SecretChange};
 use tempfile::TempDir;
-use testkit::{Servers, Service};
-use tokio::time::sleep;
+use testkit::{Servers, Service, eventually};
+use tokio::time::Instant;
 
 use crate::old_sends;
 use crate::role::Role;
@@ -153,7 +153,9 @@ impl Installation {
         let mut connection = PgConnection::connect(self.database_url()).await.unwrap();
         sqlx::raw_sql("ANALYZE").execute(&mut connection).await.unwrap();
         connection.close().await.unwrap();
-        sleep(PINNED_WITHIN).await;
+        let analysed = Instant::now();
+        eventually(SOON, "plans are pinned", async || (analysed.elapsed() > PINNED_WITHIN).then_some(()))
+            .await;
     }
 
     /// Makes PostgreSQL write all data to disk, so that no measurement includes writes of the previous one.

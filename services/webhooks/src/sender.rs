@@ -59,7 +59,7 @@ impl WebhookSender {
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
             let claimed = self.claim_due(free_slots, &slots.depths, &mut slots.search).await;
-            let pause = if claimed.is_empty() { PAUSE } else { BREATH };
+            let pause = if claimed.is_empty() && !slots.search.has_more() { PAUSE } else { BREATH };
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for messages in claimed {
                 let Some(first) = messages.first() else { continue };

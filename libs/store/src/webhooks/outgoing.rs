@@ -129,30 +129,30 @@ impl Webhooks<'_> {
         let wakes_from = search.wakes_from((at, now));
         let left_out = if wakes_from.is_some() { search.take_held() } else { Vec::new() };
         let woken = woken(&mut transaction, most_wakes, wakes_from, &left_out).await?;
-        let Woken { apps, held, from } = woken;
         let wakes = (at, search.begin());
-        if apps.is_empty() {
+        if woken.apps.is_empty() {
             transaction.rollback().await?;
-            search.note_wakes(wakes, from.unwrap_or(now), held);
+            search.note_wakes(wakes, woken.from.unwrap_or(now), &woken);
             return Ok(Vec::new());
         }
         let at = search.begin();
-        let known = search.known((at, now), &apps, depths);
-        let taken = take(&mut transaction, &apps, most, pace, &known).await;
+        let known = search.known((at, now), &woken.apps, depths);
+        let taken = take(&mut transaction, &woken.apps, most, pace, &known).await;
         let (mut rows, mut read) = (Vec::new(), Vec::new());
-        for row in taken.inspect_err(|_| search.note_failed(at))? {
+        for row in taken.inspect_err(|_| search.note_failed(at, &known))? {
             match row.taken() {
                 Ok(message) => rows.push(message),
                 Err(endpoint) => read.push(endpoint),
             }
         }
+        let ended = search.begin();
         let overdue = search.overdue(at, &known);
         wake_later(&mut transaction, &overdue).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
-        search.note_wakes(wakes, from.unwrap_or(now), held);
+        search.note_wakes(wakes, woken.from.unwrap_or(now), &woken);
         search.note_overdue(at, &overdue);
-        search.note(at, &known, read);
+        search.note((at, ended), &known, read);
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
@@ -182,12 +182,16 @@ async fn force_index_scans(transaction: &mut Transaction<'static, Postgres>) -> 
     Ok(now)
 }
 
+/// Result of a search of wakes.
+#[derive(Debug, Default)]
 struct Woken {
     apps: Vec<i64>,
     /// Apps with wakes that another process has locked.
     held: Vec<i64>,
     /// Time from which further rows may be due. None if nothing was left.
     from: Option<DateTime<Utc>>,
+    /// As many rows were found as were looked for.
+    has_more: bool,
 }
 
 /// Removes up to `most` rows of `webhook_wake` that became due at `from` or later, and locks their apps: until the transaction ends, no
@@ -221,8 +225,8 @@ async fn woken(
     )
     .fetch_all(connection)
     .await?;
-    let is_full = rows.first().is_some_and(|row| row.rows >= i64::from(most));
-    let last = rows.iter().map(|row| row.last).max().filter(|_| is_full);
+    let has_more = rows.first().is_some_and(|row| row.rows >= i64::from(most));
+    let last = rows.iter().map(|row| row.last).max().filter(|_| has_more);
     let (mine, of_others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_mine);
     // The wakes of the apps that this search leaves out are not looked at before the next one.
     let from = if left_out.is_empty() { None } else { from };
@@ -230,6 +234,7 @@ async fn woken(
         from: of_others.iter().map(|row| row.first).chain(last).chain(from).min(),
         held: of_others.iter().map(|row| row.app_id).collect(),
         apps: mine.into_iter().map(|row| row.app_id).collect(),
+        has_more,
     })
 }
 
