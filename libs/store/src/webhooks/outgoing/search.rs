@@ -185,9 +185,10 @@ impl Search {
         let is_asked = |app: &i64| apps.binary_search(app).is_ok();
         let extents = self.extents(at, apps);
         let deep = depths.keys().map(|(app, endpoint)| (app.0, *endpoint));
-        let endpoints: BTreeSet<_> = self.endpoints.keys().copied().chain(deep).collect();
-        let asked = endpoints.into_iter().filter(|(app, _)| is_asked(app));
+        let endpoints = self.endpoints.keys().copied().chain(deep);
+        let asked: BTreeSet<_> = endpoints.filter(|(app, _)| is_asked(app)).collect();
         asked
+            .into_iter()
             .map(|(app, endpoint)| {
                 let depth = depths.get(&(AppId(app), endpoint)).copied().unwrap_or(1);
                 let nothing =

@@ -60,7 +60,7 @@ fn a_recent_search_takes_the_place_of_a_full_one_that_would_take_too_much_time()
     assert_eq!(of(&search, 101.0), Extent::Full);
     let full = known(&search, seconds(101.0), &[APP]);
     search.note((seconds(101.0), seconds(141.0)), &full, vec![(ENDPOINT, NOW, NOW)]);
-    assert_eq!(of(&search, 260.0), Extent::FromPosition, "twenty times 40 s are not over");
+    assert_eq!(of(&search, 260.0), Extent::FromPosition, "neither twenty times 40 s nor LONGEST are over");
     assert_eq!(of(&search, 262.0), Extent::Full, "at the latest after LONGEST");
 }
 
