@@ -97,6 +97,12 @@ async fn an_app_tests_two_providers_at_once_and_leaves_places_to_others() {
         }
     };
     let (shop, other) = (system.shop.id, system.other.id);
-    assert_eq!(tokio::join!(of(shop), of(shop), of(shop), of(other)), (true, true, false, true));
+    // Each test that has a place waits for the lock, so none ends before the third has asked.
+    let mut lock = system.installation.pool.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE provider IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let (one, two, three, of_other, unlocked) =
+        tokio::join!(biased; of(shop), of(shop), of(shop), of(other), lock.rollback());
+    unlocked.unwrap();
+    assert_eq!((one, two, three, of_other), (true, true, false, true));
     assert!(of(shop).await, "the places are free again");
 }

@@ -7,6 +7,7 @@ use domain::{AppId, Channel, Role};
 use operations::parked::ParkedKind;
 use operations::redrives::{self, NewRedrive, RedrivePreview};
 use operations::{Caller, Conflict, Grant, Object, OperationError};
+use sqlx::{Connection as _, PgConnection};
 use store::deliveries::redrive::ParkedFilter;
 
 use crate::{World, world};
@@ -70,7 +71,14 @@ async fn an_app_makes_two_previews_at_once_and_leaves_places_to_others() {
     let operator = Caller::operator(7, vec![Grant { role: Role::Operator, app: None }]);
     let of = async |app| redrives::preview(&world.operations, &operator, app, &any, |_| ()).await.is_ok();
     let (shop, other) = (world.shop, AppId(world.shop.0 + 1));
-    assert_eq!(tokio::join!(of(shop), of(shop), of(shop), of(other)), (true, true, false, true));
+    // Each preview that has a place waits for the lock, so none ends before the third has asked.
+    let mut session = PgConnection::connect(world.database.url()).await.unwrap();
+    let mut lock = session.begin().await.unwrap();
+    sqlx::raw_sql("LOCK TABLE parked IN ACCESS EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
+    let (one, two, three, of_other, unlocked) =
+        tokio::join!(biased; of(shop), of(shop), of(shop), of(other), lock.rollback());
+    unlocked.unwrap();
+    assert_eq!((one, two, three, of_other), (true, true, false, true));
     assert!(of(shop).await, "the places are free again");
 }
 
