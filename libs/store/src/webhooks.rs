@@ -14,7 +14,7 @@ use crate::{Error, Webhooks, database::audit::AuditEntry};
 
 pub use intake::{Listener, NewMessage, ReadItem, WebhookBatch};
 pub use message::{FailedMessage, PruneFrom};
-pub use outgoing::{AttemptResult, Depths, DueMessage, Pace, Search, Settlement, Target};
+pub use outgoing::{AttemptResult, Behind, Depths, DueMessage, Pace, Search, Settlement, Target};
 
 /// Name of the projection in the table `checkpoint` that turns events into messages for endpoints.
 pub const WEBHOOKS: &str = "webhooks";

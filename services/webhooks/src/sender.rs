@@ -8,9 +8,10 @@ use credentials::webhook::Secret;
 use domain::AppId;
 use secrecy::ExposeSecret;
 use service_kit::Context;
-use store::webhooks::{Depths, DueMessage, Search};
-use tokio::task::{JoinError, JoinSet};
+use store::webhooks::{Behind, Depths, DueMessage, Search};
+use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until};
+use uuid::Uuid;
 use worker::Outbound;
 
 use crate::Settings;
@@ -32,6 +33,9 @@ pub(crate) struct WebhookSender {
 
 struct Slots {
     running: JoinSet<Option<EndedSlot>>,
+    /// Endpoint and token of each running slot.
+    claims: HashMap<Id, ((AppId, i64), Uuid)>,
+    looking: JoinSet<Behind>,
     depths: Depths,
     per_slot: u32,
     search: Search,
@@ -52,36 +56,37 @@ impl WebhookSender {
         self.context.spawn("webhook settler", settling);
         let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
         let slot = Slot { settings, caller, settler, stop: token.clone() };
-        let per_slot = self.settings.pace.per_slot;
-        let search = Search::default();
-        let mut slots = Slots { running: JoinSet::new(), depths: Depths::new(), per_slot, search };
+        let mut slots = Slots::new(self.settings.pace.per_slot);
         while !token.is_cancelled() {
+            self.look_behind(&mut slots);
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
             let claimed = self.claim_due(free_slots, &slots.depths, &mut slots.search).await;
-            let pause = if claimed.is_empty() && !slots.search.has_more() { PAUSE } else { BREATH };
+            let has_more = free_slots > 0 && slots.search.has_more();
+            let pause = if claimed.is_empty() && !has_more { PAUSE } else { BREATH };
             let mut opened = HashMap::<(AppId, i64), Secrets>::new();
             for messages in claimed {
                 let Some(first) = messages.first() else { continue };
-                let endpoint = (first.app, first.endpoint);
+                let (endpoint, token) = ((first.app, first.endpoint), first.token);
                 let secrets = opened.entry(endpoint).or_insert_with(|| self.secrets(first)).clone();
-                slots.running.spawn(slot.clone().run(messages, secrets, began));
+                let running = slots.running.spawn(slot.clone().run(messages, secrets, began));
+                slots.claims.insert(running.id(), (endpoint, token));
             }
             // When a slot ends, further messages can be sent: for the same endpoint, and about the same deliveries or items.
             tokio::select! {
                 () = token.cancelled() => {}
                 () = sleep(pause) => {}
-                Some(ended) = slots.running.join_next() => {
+                Some(ended) = slots.running.join_next_with_id() => {
                     slots.reap(ended);
                     // Others end soon, and one claim serves them all.
                     sleep_until(began + BREATH).await;
                 }
             }
-            while let Some(ended) = slots.running.try_join_next() {
+            while let Some(ended) = slots.running.try_join_next_with_id() {
                 slots.reap(ended);
             }
         }
-        while let Some(ended) = slots.running.join_next().await {
+        while let Some(ended) = slots.running.join_next_with_id().await {
             slots.reap(ended);
         }
         Ok(())
@@ -104,6 +109,28 @@ impl WebhookSender {
                 tracing::warn!(%error, "cannot claim webhooks; trying again");
                 Vec::new()
             }
+        }
+    }
+
+    /// Notes the looks that have ended, and begins one that is due.
+    fn look_behind(&self, slots: &mut Slots) {
+        while let Some(looked) = slots.looking.try_join_next() {
+            match looked {
+                Ok(look) => slots.search.note_look(&look),
+                Err(error) => {
+                    slots.search.forget_looks();
+                    tracing::error!(%error, "a look for late webhooks panicked; trying again");
+                }
+            }
+        }
+        if let Some(mut look) = slots.search.look() {
+            let store = self.context.store.clone();
+            slots.looking.spawn(async move {
+                if let Err(error) = store.webhooks().look_behind(&mut look).await {
+                    tracing::warn!(%error, "cannot look for late webhooks; trying again");
+                }
+                look
+            });
         }
     }
 
@@ -134,16 +161,27 @@ impl WebhookSender {
 }
 
 impl Slots {
+    fn new(per_slot: u32) -> Slots {
+        Slots {
+            running: JoinSet::new(),
+            claims: HashMap::new(),
+            looking: JoinSet::new(),
+            depths: Depths::new(),
+            per_slot,
+            search: Search::default(),
+        }
+    }
+
     /// Logs a slot that panicked. Its messages become due again when their lease ends.
-    fn reap(&mut self, ended: Result<Option<EndedSlot>, JoinError>) {
+    fn reap(&mut self, ended: Result<(Id, Option<EndedSlot>), JoinError>) {
+        let id = ended.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        if let Some((endpoint, token)) = self.claims.remove(&id) {
+            self.search.note_ended(endpoint, token);
+        }
         match ended {
-            Ok(Some(ended)) => {
-                self.search.note_ended(ended.endpoint, ended.token);
-                deepen(&mut self.depths, &ended, self.per_slot);
-            }
-            Ok(None) => {}
+            Ok((_, Some(ended))) => deepen(&mut self.depths, &ended, self.per_slot),
+            Ok((_, None)) => {}
             Err(error) => {
-                self.search.forget_slots();
                 tracing::error!(%error, "a webhook call panicked; sending the webhook again when its lease ends");
             }
         }
@@ -165,8 +203,6 @@ fn deepen(depths: &mut Depths, ended: &EndedSlot, most: u32) {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
 
     #[test]
@@ -174,7 +210,7 @@ mod tests {
         let mut depths = Depths::new();
         let endpoint = (AppId(1), 7);
         let mut after = |taken, was_fast| {
-            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast, token: Uuid::nil() }, 16);
+            deepen(&mut depths, &EndedSlot { endpoint, taken, was_fast }, 16);
             depths.get(&endpoint).copied().unwrap_or(1)
         };
         assert_eq!([1, 2, 4, 8, 16].map(|taken| after(taken, true)), [2, 4, 8, 16, 16]);

@@ -11,7 +11,6 @@ use service_kit::metrics::{WEBHOOK_ATTEMPTS, WEBHOOK_CALL_SECONDS};
 use store::webhooks::{AttemptResult, DueMessage};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use uuid::Uuid;
 
 use crate::Settings;
 use crate::call::{Answer, Caller, Message};
@@ -36,7 +35,6 @@ pub(crate) struct EndedSlot {
     pub(crate) taken: u32,
     /// True if the endpoint accepted all messages in half of the slot's time.
     pub(crate) was_fast: bool,
-    pub(crate) token: Uuid,
 }
 
 impl Slot {
@@ -49,7 +47,7 @@ impl Slot {
         began: Instant,
     ) -> Option<EndedSlot> {
         let first = messages.first()?;
-        let (endpoint, token) = ((first.app, first.endpoint), first.token);
+        let endpoint = (first.app, first.endpoint);
         let taken = u32::try_from(messages.len()).unwrap_or(u32::MAX);
         let mut waiting = VecDeque::from(messages);
         let mut settling = Vec::with_capacity(waiting.len());
@@ -78,7 +76,7 @@ impl Slot {
             // The settler sends no value. It drops its half of the channel when the attempt is settled.
             drop(settled.await);
         }
-        Some(EndedSlot { endpoint, taken, was_fast, token })
+        Some(EndedSlot { endpoint, taken, was_fast })
     }
 
     /// Returns true if the endpoint accepted the message.

@@ -8,6 +8,7 @@
 //! subject, which is its first pending message. The table `webhook_wake` lists the apps that may have due messages; claiming reads no other
 //! app.
 
+mod behind;
 mod search;
 mod settle;
 
@@ -24,8 +25,9 @@ use crate::database::columns::columns;
 use crate::database::connection::answered;
 use crate::{Error, Webhooks};
 
+pub use behind::Behind;
+use search::Known;
 pub use search::Search;
-use search::{Known, Overdue};
 pub use settle::Settlement;
 
 /// Each row is one app.
@@ -104,7 +106,8 @@ impl Webhooks<'_> {
         self.take_webhooks_from(most, pace, depths, &mut Search::default()).await
     }
 
-    /// Like [`take_webhooks`](Self::take_webhooks), but reads from the positions of the process's earlier searches.
+    /// Like [`take_webhooks`](Self::take_webhooks), but reads from the positions of the process's earlier searches. What they pass over is
+    /// found by [`look_behind`](Self::look_behind).
     pub async fn take_webhooks_from(
         self,
         most: u32,
@@ -125,34 +128,22 @@ impl Webhooks<'_> {
         let mut transaction = self.0.begin().await?;
         let now = force_index_scans(&mut transaction).await?;
         let at = search.begin();
-        let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
-        let wakes_from = search.wakes_from((at, now));
-        let left_out = if wakes_from.is_some() { search.take_held() } else { Vec::new() };
-        let woken = woken(&mut transaction, most_wakes, wakes_from, &left_out).await?;
-        let wakes = (at, search.begin());
-        if woken.apps.is_empty() {
-            transaction.rollback().await?;
-            search.note_wakes(wakes, woken.from.unwrap_or(now), &woken);
-            return Ok(Vec::new());
-        }
-        let at = search.begin();
-        let known = search.known((at, now), &woken.apps, depths);
-        let taken = take(&mut transaction, &woken.apps, most, pace, &known).await;
+        wake(&mut transaction, &search.found()).await?;
+        let (from, left_out) = search.wakes_from((at, now));
+        let woken = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES), from, &left_out).await?;
+        let ended = search.now();
+        let known = search.known(&woken.apps, depths);
         let (mut rows, mut read) = (Vec::new(), Vec::new());
-        for row in taken.inspect_err(|_| search.note_failed(at, &known))? {
+        for row in take(&mut transaction, &woken.apps, most, pace, &known).await? {
             match row.taken() {
                 Ok(message) => rows.push(message),
                 Err(endpoint) => read.push(endpoint),
             }
         }
-        let ended = search.begin();
-        let overdue = search.overdue(at, &known);
-        wake_later(&mut transaction, &overdue).await?;
         let targets = targets(&mut transaction, &rows).await?;
         transaction.commit().await?;
-        search.note_wakes(wakes, woken.from.unwrap_or(now), &woken);
-        search.note_overdue(at, &overdue);
-        search.note((at, ended), &known, read);
+        search.note_wakes((at, ended), (from, now), &woken);
+        search.note(&known, read);
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
@@ -247,6 +238,9 @@ async fn take(
     pace: Pace,
     known: &[Known],
 ) -> Result<Vec<ReadRow>, Error> {
+    if apps.is_empty() {
+        return Ok(Vec::new());
+    }
     // Maximum number of slots per app. Twice `most` is divided equally among the apps, because some apps have only a few messages
     // to claim.
     let share = (2 * i64::from(most) / i64::try_from(apps.len()).unwrap_or(i64::MAX)).max(1);
@@ -279,23 +273,13 @@ async fn take(
     Ok(rows)
 }
 
-/// Wakes apps again for their next recent or full search.
-async fn wake_later(connection: &mut PgConnection, apps: &[Overdue]) -> Result<(), Error> {
+async fn wake(connection: &mut PgConnection, apps: &[i64]) -> Result<(), Error> {
     if apps.is_empty() {
         return Ok(());
     }
-    columns! { overdue in apps =>
-        app_id = overdue.app,
-        seconds = overdue.after.as_secs_f64(),
-    }
-    sqlx::query!(
-        "INSERT INTO webhook_wake (app_id, at)
-         SELECT app_id, clock_timestamp() + seconds * interval '1 second' FROM unnest($1::bigint[], $2::float8[]) AS w (app_id, seconds)",
-        &app_id,
-        &seconds
-    )
-    .execute(connection)
-    .await?;
+    sqlx::query!("INSERT INTO webhook_wake (app_id, at) SELECT app_id, now() FROM unnest($1::bigint[]) AS app (app_id)", apps)
+        .execute(connection)
+        .await?;
     Ok(())
 }
 

@@ -5,11 +5,9 @@ use std::collections::BTreeSet;
 use sqlx::{AssertSqlSafe, Executor};
 use store::webhooks::{AttemptResult, Depths, DueMessage, Search};
 
-use testkit::eventually;
-
 use super::webhook::PACE;
 use crate::pinned::blocks;
-use crate::{LIMIT, fixture, source};
+use crate::{Fixture, fixture, source};
 
 /// Messages that are added, claimed and settled, in steps.
 const SENT: i64 = 8_000;
@@ -92,27 +90,71 @@ async fn searches_from_positions_find_every_message_and_respect_the_limits() {
     assert!(left.is_empty(), "{left:?}");
 }
 
+async fn claim(fixture: &Fixture, search: &mut Search) -> Vec<DueMessage> {
+    fixture.store.webhooks().take_webhooks_from(8, PACE, &Depths::new(), search).await.unwrap().concat()
+}
+
+/// Makes the next look that is due.
+async fn look(fixture: &Fixture, search: &mut Search) {
+    let mut look = search.look().unwrap();
+    fixture.store.webhooks().look_behind(&mut look).await.unwrap();
+    search.note_look(&look);
+}
+
 #[tokio::test]
-async fn messages_that_a_slot_returned_are_found_by_a_search_that_is_ahead_of_them() {
+async fn messages_that_another_process_returned_are_found_by_a_look_behind_the_position() {
     let fixture = fixture().await;
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     let mut search = Search::default();
-    let webhooks = fixture.store.webhooks();
     fixture.messages(app, endpoint, 1..=4, 100).await;
     fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '1 hour'").await;
     let returned = fixture.take(4, &Depths::new()).await.concat();
     fixture.messages(app, endpoint, 5..=8, 100).await;
-    let newer = webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().concat();
+    let newer = claim(&fixture, &mut search).await;
     fixture.end(&newer, AttemptResult::Accepted).await;
     fixture.end(&returned, AttemptResult::NotSent).await;
     assert_eq!((returned.len(), newer.len()), (4, 4));
-    let found = eventually(LIMIT, "the returned messages are claimed", async || {
-        let claimed =
-            webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().concat();
-        (!claimed.is_empty()).then_some(claimed)
-    });
-    assert_eq!(found.await.len(), 4);
+    assert!(claim(&fixture, &mut search).await.is_empty(), "they are before the position");
+    look(&fixture, &mut search).await;
+    assert!(claim(&fixture, &mut search).await.is_empty(), "they were due more than ten seconds ago");
+    look(&fixture, &mut search).await;
+    assert_eq!(claim(&fixture, &mut search).await.len(), 4);
+}
+
+#[tokio::test]
+async fn messages_whose_transaction_took_long_are_found_by_a_recent_look() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let mut search = Search::default();
+    fixture.messages(app, endpoint, 1..=1, 100).await;
+    let first = claim(&fixture, &mut search).await;
+    fixture.end(&first, AttemptResult::Accepted).await;
+    fixture.messages(app, endpoint, 2..=4, 100).await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '2 s' WHERE head").await;
+    assert!(claim(&fixture, &mut search).await.is_empty(), "they are before the position");
+    look(&fixture, &mut search).await;
+    assert_eq!(claim(&fixture, &mut search).await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_look_finds_running_calls_whose_claims_end_earlier_than_all_that_are_known() {
+    let fixture = fixture().await;
+    let app = fixture.app("shop").await;
+    let endpoint = fixture.endpoint(app).await;
+    let mut search = Search::default();
+    fixture.messages(app, endpoint, 1..=1, 100).await;
+    let first = claim(&fixture, &mut search).await;
+    fixture.end(&first, AttemptResult::Accepted).await;
+    fixture.messages(app, endpoint, 2..=20, 100).await;
+    // A claim of another process that was committed late.
+    let run = "UPDATE webhook_message SET token = gen_random_uuid(), next_at = now() + interval '10 s'
+               WHERE head AND number <= (SELECT min(number) + 6 FROM webhook_message WHERE head)";
+    fixture.set_up(run).await;
+    assert_eq!(fixture.count("SELECT count(*) FROM webhook_message WHERE token IS NOT NULL").await, 7);
+    look(&fixture, &mut search).await;
+    assert_eq!(claim(&fixture, &mut search).await.len(), 1, "an endpoint gets eight calls at a time");
 }
 
 #[tokio::test]

@@ -7,144 +7,130 @@ use crate::webhooks::Target;
 
 const APP: i64 = 1;
 const ENDPOINT: (i64, i64) = (APP, 7);
+const OTHER: (i64, i64) = (2, 9);
 const NOW: DateTime<Utc> = DateTime::UNIX_EPOCH;
+const START: Duration = Duration::ZERO;
 
-fn known(search: &Search, at: Duration, apps: &[i64]) -> Vec<Known> {
-    search.known((at, NOW), apps, &Depths::new())
+fn seconds(number: u64) -> Duration {
+    Duration::from_secs(number)
 }
 
-fn extents(search: &Search, at: Duration, apps: &[i64]) -> Vec<Extent> {
-    known(search, at, apps).iter().map(|known| known.extent).collect()
-}
-
-fn in_full(search: &Search, at: Duration, apps: &[i64]) -> Vec<i64> {
-    let known = known(search, at, apps);
-    known.iter().filter(|known| known.due_from.is_none()).map(|known| known.app).collect()
-}
-
-#[test]
-fn a_full_search_takes_place_each_second_and_the_others_add_a_wake_for_the_next_recent_one() {
+/// A search that has read the two endpoints.
+fn search() -> Search {
     let mut search = Search::default();
-    let at = search.begin();
-    search.note((at, at), &[], vec![(ENDPOINT, NOW, NOW)]);
-
-    let soon = at + EACH / 2;
-    let partial = known(&search, soon, &[APP]);
-    assert_eq!(partial[0].due_from, Some(NOW - NEAREST));
-    let added = search.overdue(soon, &partial);
-    let [Overdue { app: APP, extent: Extent::Recent, after }] = added[..] else { panic!("{added:?}") };
-    search.note_overdue(soon, &added);
-    search.note((soon, soon), &partial, vec![(ENDPOINT, NOW, NOW)]);
-
-    let later = soon + EACH / 4;
-    assert!(search.overdue(later, &known(&search, later, &[APP])).is_empty(), "the wake is on its way");
-    assert_eq!(in_full(&search, soon + after, &[APP]), [APP]);
-}
-
-#[test]
-fn a_recent_search_takes_the_place_of_a_full_one_that_would_take_too_much_time() {
-    let mut search = Search::default();
-    let seconds = Duration::from_secs_f64;
-    search.note((seconds(0.0), seconds(0.5)), &[], vec![(ENDPOINT, NOW, NOW)]);
-    assert_eq!(extents(&search, seconds(1.0), &[APP]), [Extent::FromPosition]);
-    let soon = seconds(11.0);
-    let recent = known(&search, soon, &[APP]);
-    assert_eq!((recent[0].due_from, recent[0].claimed_from), (Some(NOW - RECENT), None));
-    let overdue = search.overdue(soon, &recent);
-    assert_eq!(overdue, [Overdue { app: APP, extent: Extent::Full, after: seconds(89.5) }]);
-    search.note_overdue(soon, &overdue);
-    search.note((soon, soon), &recent, vec![(ENDPOINT, NOW, NOW)]);
-    let of = |search: &Search, at| extents(search, seconds(at), &[APP])[0];
-    assert_eq!(of(&search, 11.5), Extent::FromPosition);
-    assert_eq!(of(&search, 100.0), Extent::Recent);
-    assert_eq!(of(&search, 101.0), Extent::Full);
-    let full = known(&search, seconds(101.0), &[APP]);
-    search.note((seconds(101.0), seconds(141.0)), &full, vec![(ENDPOINT, NOW, NOW)]);
-    assert_eq!(of(&search, 260.0), Extent::FromPosition, "neither twenty times 40 s nor LONGEST are over");
-    assert_eq!(of(&search, 262.0), Extent::Full, "at the latest after LONGEST");
-}
-
-#[test]
-fn the_endpoints_of_an_app_are_read_to_the_same_extent() {
-    let mut search = Search::default();
-    let [early, late, both] = [0, 500, 1_200].map(Duration::from_millis);
-    search.note((early, early), &[], vec![((APP, 1), NOW, NOW)]);
-    search.note((late, late), &[], vec![((APP, 2), NOW, NOW)]);
-    assert_eq!(extents(&search, both, &[APP]), [Extent::Full; 2]);
-}
-
-#[test]
-fn an_endpoint_without_room_is_read_when_it_has_some() {
-    let mut search = Search::default();
-    let [early, later] = [0, 2].map(Duration::from_secs);
-    search.note((early, early), &[], vec![((APP, 1), NOW, NOW), ((APP, 2), NOW, NOW)]);
-    let asked = known(&search, later, &[APP]);
-    search.note((later, later), &asked, vec![((APP, 1), NOW, NOW)]);
-    assert_eq!(extents(&search, later + AGAIN / 2, &[APP]), [Extent::FromPosition; 2]);
-    let again = later + AGAIN;
-    assert_eq!(extents(&search, again, &[APP]), [Extent::Recent; 2]);
-    search.note((again, again), &known(&search, again, &[APP]), vec![((APP, 2), NOW, NOW)]);
-    assert_eq!(search.endpoints[&(APP, 2)].recent_at, again + EACH);
-}
-
-#[test]
-fn wakes_are_read_like_messages() {
-    let mut search = Search::default();
-    let seconds = Duration::from_secs;
-    let from = |search: &Search, at| search.wakes_from((seconds(at), NOW));
-    assert_eq!(from(&search, 0), None);
-    search.note_wakes((seconds(0), seconds(1)), NOW, &Woken::default());
-    assert_eq!(from(&search, 2), Some(NOW - NEAREST));
-    assert_eq!(from(&search, 21), Some(NOW - RECENT));
-    search.note_wakes((seconds(21), seconds(21)), NOW, &Woken::default());
-    assert_eq!([21, 120].map(|at| from(&search, at)), [Some(NOW - NEAREST), Some(NOW - RECENT)]);
-    assert_eq!(from(&search, 121), None);
-}
-
-/// A search that took a second to read the first endpoint of each app, one after the other.
-fn slow(apps: &[i64]) -> Search {
-    let mut search = Search::default();
-    for (second, app) in (0..).zip(apps) {
-        let [at, ended] = [second, second + 1].map(Duration::from_secs);
-        search.note((at, ended), &[], vec![((*app, 1), NOW, NOW)]);
-    }
+    search.note(&[], vec![(ENDPOINT, NOW, NOW), (OTHER, NOW, NOW)]);
     search
 }
 
-#[test]
-fn a_slow_full_search_reads_the_app_that_has_waited_longest() {
-    let search = slow(&[3, 2]);
-    let at = Duration::from_secs(600);
-    assert_eq!(in_full(&search, at, &[2, 3]), [3]);
-    assert_eq!(in_full(&search, at, &[2]), [2]);
-    let overdue = search.overdue(at, &known(&search, at, &[2, 3]));
-    assert_eq!(overdue, [Overdue { app: 2, extent: Extent::Full, after: EACH }]);
+fn due_from(search: &Search) -> DateTime<Utc> {
+    search.known(&[APP], &Depths::new())[0].due_from.unwrap() + NEAREST
+}
+
+/// Begins a look, which must be of this reach, and ends it.
+fn look(search: &mut Search, reach: Reach, (at, ended): (Duration, Duration), found: &[Place]) {
+    let mut look = search.look_at(at).unwrap();
+    assert_eq!(look.reach, reach);
+    (look.found, look.is_done) = (found.to_vec(), true);
+    search.note_look_at(&look, ended);
 }
 
 #[test]
-fn a_busy_app_lets_one_go_first_that_has_a_wake_for_its_full_search() {
-    let mut search = slow(&[2, 3]);
-    let at = Duration::from_secs(600);
-    search.note_overdue(at, &[Overdue { app: 2, extent: Extent::Full, after: CALLED / 2 }]);
-    assert!(in_full(&search, at, &[3]).is_empty(), "app 2 has waited longer");
-    assert_eq!(in_full(&search, at + CALLED / 2, &[2, 3]), [2]);
-    assert_eq!(in_full(&search, at + CALLED * 2, &[3]), [3], "another process has answered the wake");
+fn endpoints_that_were_asked_for_are_looked_at_once() {
+    let mut search = search();
+    look(&mut search, Reach::Recent, (START, START), &[]);
+    look(&mut search, Reach::Full, (START, START), &[]);
+    assert!(search.look_at(seconds(1_000)).is_none());
+    let known = search.known(&[APP], &Depths::new());
+    search.note(&known, vec![]);
+    let asked = search.look_at(seconds(1_000)).unwrap();
+    let endpoints: Vec<_> = asked.positions.iter().map(|place| place.endpoint).collect();
+    assert_eq!(endpoints, [ENDPOINT], "also if it had no room for calls");
 }
 
 #[test]
-fn an_endpoint_without_room_does_not_stay_the_one_that_has_waited_longest() {
-    let mut search = slow(&[3, 4]);
-    let [at, ended] = [600, 601].map(Duration::from_secs);
-    let asked = known(&search, at, &[3, 4]);
-    assert_eq!(in_full(&search, at, &[3, 4]), [3]);
-    search.note((at, ended), &asked, vec![]);
-    assert_eq!(in_full(&search, ended, &[3, 4]), [4]);
+fn looks_that_take_long_are_rare_but_recent_ones_leave_no_time_out() {
+    let mut search = search();
+    look(&mut search, Reach::Recent, (START, START), &[]);
+    look(&mut search, Reach::Full, (START, seconds(40)), &[]);
+    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    look(&mut search, Reach::Recent, (seconds(40), seconds(42)), &[]);
+    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    assert!(search.look_at(seconds(46)).is_none());
+    look(&mut search, Reach::Recent, (seconds(47), seconds(47)), &[]);
+    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    look(&mut search, Reach::Recent, (seconds(48), seconds(48)), &[]);
+    assert!(search.look_at(seconds(159)).is_none());
+    look(&mut search, Reach::Full, (seconds(160), seconds(160)), &[]);
+}
+
+#[test]
+fn a_look_that_failed_is_repeated() {
+    let mut search = search();
+    let failed = search.look_at(START).unwrap();
+    search.note_look_at(&failed, START);
+    let mut again = search.look_at(seconds(1)).unwrap();
+    assert_eq!((again.reach, again.positions.len()), (Reach::Recent, 2));
+    search.forget_looks();
+    again = search.look_at(seconds(1)).unwrap();
+    assert_eq!((again.reach, again.positions.len()), (Reach::Recent, 2));
+}
+
+#[test]
+fn the_position_moves_before_messages_that_a_look_has_found_and_their_app_is_woken() {
+    let mut search = search();
+    let earlier = Some(NOW - seconds(60));
+    let found = Place { endpoint: ENDPOINT, due_from: earlier, claimed_from: None };
+    let running = Place { endpoint: OTHER, due_from: None, claimed_from: earlier };
+    look(&mut search, Reach::Recent, (START, START), &[found, running]);
+    assert_eq!((Some(due_from(&search)), search.found()), (earlier, vec![APP]));
+    assert_eq!(search.known(&[OTHER.0], &Depths::new())[0].claimed_from, earlier);
+    search.note_wakes((START, START), (None, NOW), &Woken::default());
+    assert!(search.found().is_empty());
+}
+
+#[test]
+fn an_endpoint_whose_position_was_forgotten_is_looked_at_up_to_the_present() {
+    let mut search = search();
+    search.endpoints.clear();
+    let asked = search.look_at(START).unwrap();
+    assert_eq!(asked.positions.iter().filter(|place| place.due_from.is_none()).count(), 2);
+    search.note_look_at(&asked, START);
+    let found = Place { endpoint: ENDPOINT, due_from: Some(NOW), claimed_from: None };
+    look(&mut search, Reach::Recent, (seconds(1), seconds(1)), &[found]);
+    assert_eq!(search.found(), [APP]);
+}
+
+#[test]
+fn wakes_are_read_from_the_last_search_each_second_from_ten_seconds_ago_and_rarely_from_the_beginning() {
+    let mut search = Search::default();
+    let mut at = |at: u64, ended: u64| {
+        let (from, _) = search.wakes_from((seconds(at), NOW));
+        search.note_wakes((seconds(at), seconds(ended)), (from, NOW), &Woken::default());
+        from
+    };
+    let recent = Some(Reach::since(NOW));
+    let near = Some(NOW - NEAREST);
+    assert_eq!(at(0, 1), None);
+    assert_eq!([at(2, 2), at(6, 6), at(6, 6), at(7, 7)], [near, recent, near, recent]);
+    assert_eq!([at(120, 120), at(121, 121)], [recent, None]);
+}
+
+#[test]
+fn searches_of_wakes_that_fail_do_not_read_all_of_them_again_and_leave_nothing_to_hurry_for() {
+    let mut search = Search::default();
+    let woken = Woken { has_more: true, ..Woken::default() };
+    search.note_wakes((START, START), (None, NOW), &woken);
+    assert!(search.has_more());
+    let at = search.begin() + seconds(1);
+    assert_eq!(search.wakes_from((at, NOW)).0, None);
+    assert_ne!(search.wakes_from((at, NOW)).0, None);
+    assert!(!search.has_more());
 }
 
 #[test]
 fn the_position_does_not_pass_messages_that_a_call_slot_may_return() {
     let mut search = Search::default();
-    let later = NOW + Duration::from_secs(60);
+    let later = NOW + seconds(60);
     let due = |token: u128, seconds: i64| DueMessage {
         app: AppId(APP),
         endpoint: ENDPOINT.1,
@@ -158,15 +144,14 @@ fn the_position_does_not_pass_messages_that_a_call_slot_may_return() {
     for (token, seconds) in [(1, 9), (1, 7), (1, 8), (2, 5)] {
         search.note_slot(&due(token, seconds));
     }
-    search.note((Duration::ZERO, Duration::ZERO), &[], vec![(ENDPOINT, later, later)]);
-    let from = |search: &Search| known(search, Duration::ZERO, &[APP])[0].due_from.unwrap() + NEAREST;
-    assert_eq!(from(&search), NOW + Duration::from_secs(5));
+    search.note(&[], vec![(ENDPOINT, later, later)]);
+    assert_eq!(due_from(&search), NOW + seconds(5));
     search.note_ended((AppId(APP), ENDPOINT.1), Uuid::from_u128(2));
-    assert_eq!(from(&search), NOW + Duration::from_secs(5), "it may have returned its messages");
-    search.note((EACH / 2, EACH / 2), &known(&search, EACH / 2, &[APP]), vec![(ENDPOINT, later, later)]);
-    assert_eq!(from(&search), NOW + Duration::from_secs(7));
-    search.forget_slots();
-    search.note((EACH / 2, EACH / 2), &known(&search, EACH / 2, &[APP]), vec![(ENDPOINT, later, later)]);
-    assert_eq!(from(&search), later);
+    assert_eq!(due_from(&search), NOW + seconds(5), "it may have returned its messages");
+    search.note(&[], vec![(ENDPOINT, later, later)]);
+    assert_eq!(due_from(&search), NOW + seconds(7), "the other slot is still running");
+    search.note_ended((AppId(APP), ENDPOINT.1), Uuid::from_u128(1));
+    search.note(&[], vec![(ENDPOINT, later, later)]);
+    assert_eq!(due_from(&search), later);
     assert!(search.slots.is_empty());
 }
