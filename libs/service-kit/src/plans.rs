@@ -11,7 +11,11 @@ pub async fn pin_with_statistics(context: Context, tables: &'static [&'static st
     let token = context.tasks.token().clone();
     loop {
         match token.run_until_cancelled(context.store.pin_plans_with_statistics(tables)).await {
-            None | Some(Ok(true)) => return Ok(()),
+            None => return Ok(()),
+            Some(Ok(true)) => {
+                tracing::info!(?tables, "tables have statistics; pinning the plans of statements");
+                return Ok(());
+            }
             Some(Ok(false)) => {}
             Some(Err(error)) => {
                 tracing::debug!(%error, "cannot read the statistics of tables; planning each statement meanwhile");

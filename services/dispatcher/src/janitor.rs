@@ -9,6 +9,7 @@ use store::control::refused_call::KEPT;
 use store::database::failure::Reader;
 use store::inbox::projection::INBOX;
 use store::webhooks::WEBHOOKS;
+use tokio::time::Instant;
 
 use crate::backpressure::Backpressure;
 use crate::intake::DURABLE;
@@ -22,6 +23,8 @@ const ROOMY: f64 = 0.6;
 
 /// Idempotency or cancellation keys per statement.
 const KEYS: u32 = 5_000;
+/// Idempotency keys that were locked when they were to be removed are found within this time.
+const ALL_KEYS_EACH: Duration = Duration::from_secs(3_600);
 /// Messages without receipts per statement. A message may be up to half a megabyte in size.
 const MESSAGES: u32 = 1_000;
 /// Attachments checked per statement.
@@ -38,6 +41,8 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let streams = StreamName::all(context.partitions);
     forget_all_marks(&context, &streams).await;
+    // While a transaction is open, the keys that were removed are still in the index. Each round starts where the last one ended.
+    let (mut from, mut restart_at) = (None, Instant::now());
     while token.run_until_cancelled(tokio::time::sleep(PAUSE)).await.is_some() {
         forget_all_marks(&context, &streams).await;
         let Some(store) = token.run_until_cancelled(store_fill(&context)).await else { break };
@@ -46,7 +51,14 @@ pub(crate) async fn run(context: Context) -> anyhow::Result<()> {
                 tracing::warn!(%stream, error = format!("{error:#}"), "cannot remove old messages of a stream; trying again");
             }
         }
-        if let Some(Err(error)) = token.run_until_cancelled(forget_keys(&context)).await {
+        if Instant::now() >= restart_at {
+            (from, restart_at) = (None, Instant::now() + ALL_KEYS_EACH);
+        }
+        let forget_keys = async {
+            while context.store.sends().forget_free_keys(KEYS, &mut from).await? == u64::from(KEYS) {}
+            Ok::<_, store::Error>(())
+        };
+        if let Some(Err(error)) = token.run_until_cancelled(forget_keys).await {
             tracing::warn!(%error, "cannot remove expired idempotency keys; trying again");
         }
         if let Some(Err(error)) = token.run_until_cancelled(forget_awaited(&context)).await {
@@ -111,13 +123,6 @@ async fn forget_marks(context: &Context, stream: StreamName) -> anyhow::Result<(
             database.forget_handlings(Reader::projection(projection, stream), read).await?;
         }
     }
-    Ok(())
-}
-
-/// While a transaction is open, the keys that were removed are still in the index. Each statement starts where the last one ended.
-async fn forget_keys(context: &Context) -> Result<(), store::Error> {
-    let mut from = None;
-    while context.store.sends().forget_free_keys(KEYS, &mut from).await? == u64::from(KEYS) {}
     Ok(())
 }
 

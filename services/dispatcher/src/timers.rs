@@ -23,26 +23,29 @@ const LONGEST: Duration = Duration::from_secs(60);
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
     let token = context.tasks.token().clone();
     let mut all_at = Instant::now();
-    let mut behind = Duration::ZERO;
+    let mut place: Option<Timestamp> = None;
     loop {
         let began = Instant::now();
-        let (is_full, within) = if began >= all_at { (true, EVER) } else { (false, RECENT + behind) };
+        let is_full = began >= all_at;
+        let behind = place.map_or(Duration::ZERO, |place| clock::now().since(place));
+        let within = if is_full { EVER } else { RECENT + behind };
         let outcome = token.run_until_cancelled(round(&context, &backpressure, within)).await;
-        if is_full {
-            all_at = Instant::now() + ALL_EACH.max(began.elapsed() * SHARE).min(LONGEST);
-        }
-        behind = Duration::ZERO;
-        let more = match outcome {
+        let took = began.elapsed();
+        let (is_spaced, more) = match outcome {
             None => return Ok(()),
             Some(Ok(handled)) => {
-                behind = handled.up_to.map_or(behind, |up_to| clock::now().since(up_to));
-                handled.published > 0
+                place = handled.up_to;
+                (true, handled.published > 0)
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read timers; trying again");
-                false
+                // A round that failed at once has read little. It is repeated, so that timers are not late after an outage.
+                (took >= ALL_EACH, false)
             }
         };
+        if is_full && is_spaced {
+            all_at = Instant::now() + ALL_EACH.max(took * SHARE).min(LONGEST);
+        }
         if !more {
             token.run_until_cancelled(tokio::time::sleep(PAUSE)).await;
         }

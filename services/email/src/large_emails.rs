@@ -1,19 +1,23 @@
 use std::collections::{BTreeMap, HashMap};
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use domain::{AppId, SendId};
 use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
 
 /// An email is large if its attachments have this many bytes or more in total.
 const LARGE: u64 = 256 << 10;
 /// Maximum total size of the attachments of large emails, in bytes before base64.
 const ROOM: u64 = 70 << 20;
+/// Time for which waiting files precede later ones of an app that holds as much room. A third of the time for which an email may wait.
+const PRECEDENCE: Duration = Duration::from_secs(2);
 
 /// Room for the files of large emails. The emails of a send share its files, so they take up room once. An app may hold at most as much room
 /// as it leaves free, so mail servers of one app that read slowly for minutes delay no other app. While files wait, no email joins files of
 /// the same app, or of an app that holds more: otherwise a send to many recipients would keep its room until its end. New files let those go
-/// first that have waited longer, unless these are of an app that holds more. Clones share the room.
+/// first that have waited longer, if these are of an app that holds less, or for [`PRECEDENCE`] if it holds as much. Clones share the room.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LargeEmails(Arc<Shared>);
 
@@ -27,8 +31,8 @@ struct Shared {
 struct Used {
     /// Number of emails that are sent with these files.
     emails: HashMap<Files, usize>,
-    /// Files with which emails wait for room, by ticket.
-    waiting: BTreeMap<u64, Files>,
+    /// Files with which emails wait for room, and the end of their precedence, by ticket.
+    waiting: BTreeMap<u64, (Files, Instant)>,
     next_ticket: u64,
 }
 
@@ -50,6 +54,7 @@ pub(crate) struct LargeEmail {
 struct Waiting<'a> {
     room: &'a Shared,
     ticket: u64,
+    precedes_until: Instant,
 }
 
 impl LargeEmails {
@@ -64,20 +69,30 @@ impl LargeEmails {
             let mut released = pin!(self.0.released.notified());
             released.as_mut().enable();
             let ticket = waiting.as_ref().map_or(u64::MAX, |waiting| waiting.ticket);
-            if let Some(entered) = self.try_enter(files, ticket) {
+            if let Some(entered) = self.try_enter(files, ticket, Instant::now()) {
                 return Some(entered);
             }
             if waiting.is_none() && !self.0.used().emails.contains_key(&files) {
                 waiting = Some(Waiting::new(&self.0, files));
             }
-            released.await;
+            match &waiting {
+                // The precedence of all earlier files has ended then.
+                Some(waiting) if Instant::now() < waiting.precedes_until => tokio::select! {
+                    () = released => {}
+                    () = sleep_until(waiting.precedes_until) => {}
+                },
+                _ => released.await,
+            }
         }
     }
 
-    fn try_enter(&self, files: Files, ticket: u64) -> Option<LargeEmail> {
+    fn try_enter(&self, files: Files, ticket: u64, now: Instant) -> Option<LargeEmail> {
         let mut used = self.0.used();
-        let may_enter =
-            if used.emails.contains_key(&files) { used.may_join(files) } else { used.may_add(files, ticket) };
+        let may_enter = if used.emails.contains_key(&files) {
+            used.may_join(files)
+        } else {
+            used.may_add(files, ticket, now)
+        };
         may_enter.then(|| {
             *used.emails.entry(files).or_default() += 1;
             LargeEmail { room: Arc::clone(&self.0), files }
@@ -92,21 +107,25 @@ impl Used {
 
     fn may_join(&self, files: Files) -> bool {
         let held = self.room_of(files.app);
-        self.lacking().all(|(_, waiting)| !self.goes_first(waiting, files.app, held))
+        self.lacking().all(|(_, waiting, _)| !self.goes_first(waiting, files.app, held))
     }
 
-    fn may_add(&self, files: Files, ticket: u64) -> bool {
+    fn may_add(&self, files: Files, ticket: u64, now: Instant) -> bool {
         let held = self.room_of(files.app);
         let total: u64 = self.emails.keys().map(|held| held.bytes).sum();
         let has_room = held + files.bytes <= ROOM.saturating_sub(total + files.bytes);
-        let mut earlier = self.lacking().filter(|(other, waiting)| *other < ticket && *waiting != files);
-        has_room && earlier.all(|(_, waiting)| !self.goes_first(waiting, files.app, held + 1))
+        let mut earlier = self.lacking().filter(|(other, waiting, _)| *other < ticket && *waiting != files);
+        has_room
+            && earlier.all(|(_, waiting, precedes_until)| {
+                let below = if now < precedes_until { held + 1 } else { held };
+                !self.goes_first(waiting, files.app, below)
+            })
     }
 
     /// Files that wait. Emails that wait to join files which others hold already are left out.
-    fn lacking(&self) -> impl Iterator<Item = (u64, Files)> {
-        let waiting = self.waiting.iter().map(|(ticket, files)| (*ticket, *files));
-        waiting.filter(|(_, files)| !self.emails.contains_key(files))
+    fn lacking(&self) -> impl Iterator<Item = (u64, Files, Instant)> {
+        let waiting = self.waiting.iter().map(|(ticket, (files, until))| (*ticket, *files, *until));
+        waiting.filter(|(_, files, _)| !self.emails.contains_key(files))
     }
 
     /// Returns true if the waiting files are of the same app, or of an app that holds less than `below`. Files that could not enter even if
@@ -122,8 +141,9 @@ impl<'a> Waiting<'a> {
         let mut used = room.used();
         let ticket = used.next_ticket;
         used.next_ticket += 1;
-        used.waiting.insert(ticket, files);
-        Waiting { room, ticket }
+        let precedes_until = Instant::now() + PRECEDENCE;
+        used.waiting.insert(ticket, (files, precedes_until));
+        Waiting { room, ticket, precedes_until }
     }
 }
 
@@ -158,6 +178,7 @@ impl Drop for LargeEmail {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
+    use tokio::time::timeout;
     use uuid::Uuid;
 
     use super::*;
@@ -263,6 +284,29 @@ mod tests {
         held.truncate(10);
         assert!(large.as_mut().now_or_never().flatten().is_some());
         assert!(small.as_mut().now_or_never().flatten().is_some());
+    }
+
+    #[tokio::test]
+    async fn files_without_room_precede_small_ones_of_other_apps_for_a_limited_time() {
+        let room = LargeEmails::default();
+        let enter = |app, number, mib| room.enter(AppId(app), send(number), mib * MIB);
+        let mut slow: Vec<_> = [(1, 30), (2, 20), (3, 10)]
+            .into_iter()
+            .map(|(app, mib)| enter(app, 1, mib).now_or_never().flatten().unwrap())
+            .collect();
+        let came = Instant::now();
+        let mut large = pin!(enter(4, 2, 10));
+        assert!(large.as_mut().now_or_never().is_none(), "10 of 70 MiB are free");
+        let files = Files { app: AppId(5), send: send(3), bytes: MIB };
+        assert!(room.try_enter(files, u64::MAX, came).is_none(), "the large files came earlier");
+        let small = timeout(10 * PRECEDENCE, enter(5, 3, 1)).await.expect("no email ends meanwhile").unwrap();
+        assert!(
+            enter(5, 4, 1).now_or_never().is_none(),
+            "an app that holds more lets the large files go first"
+        );
+        slow.pop();
+        drop(small);
+        assert!(large.as_mut().now_or_never().flatten().is_some());
     }
 
     #[tokio::test]

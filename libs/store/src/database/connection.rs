@@ -18,6 +18,8 @@ const SESSION_LIMIT: Duration = Duration::from_secs(3);
 const ANSWER_LIMIT: Duration = Duration::from_secs(40);
 /// sqlx tests a connection whenever it is released, so only a connection that was idle for this time is tested again.
 const TESTED_AFTER: Duration = Duration::from_secs(1);
+/// Longer than sqlx needs to note the age of a new connection after its settings were applied.
+const NOTED_WITHIN: Duration = Duration::from_millis(100);
 pub(crate) const APPLICATION: &str = "tidings";
 
 /// A try ends after `lock_timeout` at the latest.
@@ -93,7 +95,7 @@ impl Store {
             .test_before_acquire(false)
             .before_acquire(move |connection, meta| {
                 let has_current_settings =
-                    of_idle.get().is_none_or(|pinned_at| meta.age < pinned_at.elapsed());
+                    of_idle.get().is_none_or(|pinned_at| meta.age + NOTED_WITHIN < pinned_at.elapsed());
                 Box::pin(async move {
                     if meta.idle_for >= TESTED_AFTER {
                         connection.ping().await?;
@@ -105,12 +107,15 @@ impl Store {
                 let (database, pinned_at) = (Arc::clone(&database), Arc::clone(&of_new));
                 Box::pin(async move {
                     set(connection, &SESSION).await?;
+                    check_same_database(connection, &database).await?;
+                    // Last, because the plans may be pinned during each request before.
                     if pinned_at.get().is_some() {
                         set(connection, &PINNED).await?;
                     }
-                    check_same_database(connection, &database).await
+                    Ok(())
                 })
             })
+            .after_release(|connection, _| Box::pin(finish_dropped_statements(connection)))
             .connect_with(options.clone())
             .await;
         if matches!(opened, Err(sqlx::Error::PoolTimedOut)) {
@@ -125,18 +130,18 @@ impl Store {
         self.pinned_at.get_or_init(Instant::now);
     }
 
-    /// Pins the plans ([`pin_plans`](Self::pin_plans)) if PostgreSQL has analysed each of the tables with 50 rows or more. Returns true once
-    /// the plans are pinned. Without statistics, any index that begins with the app seems as good as the right one. Newer statistics
-    /// replace pinned plans too.
+    /// Pins the plans ([`pin_plans`](Self::pin_plans)) if PostgreSQL has analysed each of the tables with 50 rows or more. An unknown table
+    /// does not count as analysed. Returns true once the plans are pinned. Without statistics, any index that begins with the app seems as
+    /// good as the right one. Newer statistics replace pinned plans too.
     pub async fn pin_plans_with_statistics(&self, tables: &[&str]) -> Result<bool, Error> {
         if self.pinned_at.get().is_some() {
             return Ok(true);
         }
         let are_analysed = sqlx::query_scalar!(
-            r#"SELECT bool_and(reltuples >= $2 AND EXISTS (
+            r#"SELECT bool_and(coalesce(c.reltuples >= $2, false) AND EXISTS (
                  SELECT FROM pg_stats s WHERE s.schemaname = current_schema() AND s.tablename = asked.name
                )) AS "analysed!"
-               FROM unnest($1::text[]) AS asked (name) JOIN pg_class c ON c.oid = to_regclass(asked.name)"#,
+               FROM unnest($1::text[]) AS asked (name) LEFT JOIN pg_class c ON c.oid = to_regclass(asked.name)"#,
             tables as &[&str],
             ANALYSED
         )
@@ -238,6 +243,14 @@ pub(crate) async fn set(
 async fn try_session(options: &PgConnectOptions) -> Result<(), Error> {
     let opened = timeout(SESSION_LIMIT, PgConnection::connect_with(options)).await;
     Ok(opened.map_err(|_| sqlx::Error::PoolTimedOut)??.close().await?)
+}
+
+/// Waits for the answers to statements that the caller has dropped. If the host of the server has failed, sqlx itself would wait until TCP
+/// gives up, and the connection would keep its place in the pool for that time.
+async fn finish_dropped_statements(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let finished = timeout(ANSWER_LIMIT, connection.flush()).await;
+    finished.map_err(|_| sqlx::Error::Io(io::ErrorKind::TimedOut.into()))??;
+    Ok(true)
 }
 
 /// Refuses a connection to another database than the pool's first: data that this process holds in memory or has published to the log

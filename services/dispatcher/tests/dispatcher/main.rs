@@ -9,6 +9,7 @@ mod content;
 mod costs;
 mod faults;
 mod outcome_events;
+mod plans;
 mod redrive_run;
 mod retention;
 mod timers;

@@ -57,6 +57,20 @@ async fn unreadable_and_unwritable_events_are_dead_lettered_and_block_no_others(
     assert_eq!(dead, [2, 4, 5]);
 }
 
+#[tokio::test]
+async fn plans_are_pinned_when_the_tables_of_inboxes_have_statistics() {
+    let world = World::start().await;
+    world.publish(vec![added(1, 60)]).await;
+    world.context.serve("inbox", inbox::run);
+    world.projected().await;
+    world.run("ANALYZE").await;
+    eventually(SOON, "the inbox pins its plans", async || {
+        // This table is empty here, so it alone never lets a process pin its plans.
+        world.context.store.pin_plans_with_statistics(&["app"]).await.unwrap().then_some(())
+    })
+    .await;
+}
+
 /// Combines events that add items to the inboxes of some users, as (send, number of users).
 fn bundled(sends: &[(u128, i64)]) -> Vec<u8> {
     let mut first = 0;

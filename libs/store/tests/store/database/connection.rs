@@ -62,6 +62,8 @@ async fn plans_are_pinned_when_the_tables_have_statistics() {
     sqlx::query(users).bind(app.0).execute(&fixture.pool).await.unwrap();
     sqlx::raw_sql("ANALYZE app_user; ANALYZE app").execute(&fixture.pool).await.unwrap();
     assert!(!pinned().await, "a table with one row");
+    let with_unknown = store.pin_plans_with_statistics(&["app_user", "app_users"]).await.unwrap();
+    assert!(!with_unknown, "a table that does not exist");
     let of_users = async || store.pin_plans_with_statistics(&["app_user"]).await.unwrap();
     assert!(of_users().await && of_users().await);
     assert!(pinned().await, "plans stay pinned");
