@@ -88,6 +88,18 @@ impl Answer {
         self.body
     }
 
+    /// Asserts that the answer to a change of several notifications is a 200 with this number. A change that lists do not show in
+    /// time may be answered 202, without the number.
+    #[track_caller]
+    pub(crate) fn has_updated(&self, number: u64) {
+        assert_eq!(self.body["statusCode"], self.status, "{}: {}", self.what, self.body);
+        // If nothing changes, there is nothing to wait for.
+        if self.status != 202 || number == 0 {
+            let found = (self.status, self.body["updated"].as_u64());
+            assert_eq!(found, (200, Some(number)), "{}: {}", self.what, self.body);
+        }
+    }
+
     /// Asserts that the answer is this error, and that its body has exactly the members `status`, `message` and `code`. Do not
     /// use this for a 400, which has other members; see [`has_problems`](Self::has_problems).
     #[track_caller]

@@ -30,8 +30,9 @@ const MINUTE: Duration = Duration::from_secs(60);
 const USERS: usize = 50;
 /// Sends before the first measurement, at 100 per second.
 const FIRST: usize = 2_000;
-/// Minutes without the transaction, before a short and before a long one.
-const BEFORE: [usize; 2] = [1, 3];
+/// Minutes without the transaction, before a short and before a long one. Ten minutes include a checkpoint of PostgreSQL and vacuums of large
+/// tables.
+const BEFORE: [usize; 2] = [1, 10];
 /// Minutes of a long transaction.
 const LONG: u32 = 10;
 /// Time after the last send in which all work must be done.

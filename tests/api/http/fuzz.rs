@@ -1,5 +1,4 @@
-//! Malformed and random requests. Every answer must arrive within 3 s, conform to the OpenAPI document, and have a status
-//! other than 500.
+//! Malformed and random requests. Every answer must arrive, conform to the OpenAPI document, and have a status other than 500.
 //!
 //! By default the test sends a few thousand requests. `TIDINGS_FUZZ_REQUESTS=100000 cargo test -p suite --test api fuzz --
 //! --nocapture` sends a hundred thousand. `TIDINGS_FUZZ_SEED` selects other requests. A failure message names the seed.
@@ -13,7 +12,6 @@ mod request;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -24,11 +22,10 @@ use self::connection::{Connection, Reply};
 use self::operation::Operation;
 use self::request::{Framing, KnownResources, Request};
 use crate::contract::{Contract, Exchange};
-use crate::service::Service;
+use crate::service::{SOON, Service};
 
 const REQUESTS: u64 = 4_000;
 const CONNECTIONS: u64 = 4;
-const ANSWERED_WITHIN: Duration = Duration::from_secs(3);
 
 /// Number of answers by status. A connection that ends without an answer counts as status 0.
 type Counts = BTreeMap<u16, u64>;
@@ -96,7 +93,8 @@ async fn exchange(
     request: &Request,
     contract: &Contract,
 ) -> Result<u16, String> {
-    let answer = timeout(ANSWERED_WITHIN, connection.exchange(request));
+    // A limit that a slow machine keeps. The tests of `fairness::waiting` prove that a request waits at most 2.5 s for servers.
+    let answer = timeout(SOON, connection.exchange(request));
     let reply = match answer.await.map_err(|_| "no answer in time".to_owned())? {
         Ok(reply) => reply,
         Err(_) if request.framing == Framing::Broken => return Ok(0),

@@ -42,9 +42,9 @@ async fn changes_are_visible_in_their_answer_and_in_the_next_list() {
         ("POST", "/reads", true, true, 1, 1),
     ];
     for (method, path, seen, read, unseen_count, unread_count) in cases {
-        let call = service.of(&shop, "ada", &format!("{method} /v3/notifications/{id}{path}"));
+        let call = format!("{method} /v3/notifications/{id}{path}");
         // An unexpected body is ignored.
-        let changed = call.body("{", "text/plain").send().await.is(200);
+        let changed = service.shown(|| service.of(&shop, "ada", &call).body("{", "text/plain")).await;
         let list = service.list(&shop, "ada", "").await;
         assert_eq!(changed, list["data"][0], "{method} {path}");
         assert_eq!(
@@ -63,8 +63,7 @@ async fn changes_are_visible_in_their_answer_and_in_the_next_list() {
         assert_eq!(list["pagination"]["totalCount"], 1);
     }
 
-    let gone = service.of(&shop, "ada", &format!("DELETE /v3/notifications/{id}")).send().await.is(200);
-    assert_eq!(gone["statusCode"], 200);
+    service.change(service.of(&shop, "ada", &format!("DELETE /v3/notifications/{id}"))).await;
     let list = service.list(&shop, "ada", "").await;
     assert_eq!((titles(&list), &list["unreadCount"]), (vec!["1"], &json!(1)));
     for (method, path) in
@@ -111,8 +110,12 @@ async fn retrieving_a_notification_marks_it_seen_unless_the_app_retrieves_it() {
     let wrong = service.of(&shop, "ada", &get("?markSeen=no")).send().await;
     wrong.has_problems(&[("markSeen", "unknown_value")]);
 
-    let seen = service.of(&shop, "ada", &get("")).send().await.is(200);
-    assert!(seen["seenAt"].is_string() && seen["clickedAt"].is_null());
+    let seen = eventually(SOON, "the notification is marked as seen", async || {
+        let item = service.of(&shop, "ada", &get("")).send().await.is(200);
+        item["seenAt"].is_string().then_some(item)
+    })
+    .await;
+    assert!(seen["clickedAt"].is_null());
     assert_eq!(service.list(&shop, "ada", "").await["unseenCount"], 0);
     assert_eq!(service.of(&shop, "ada", &get("")).send().await.is(200), seen);
 }
@@ -142,12 +145,21 @@ async fn an_app_can_change_a_notification_with_or_without_naming_the_user() {
     let shop = service.app("shop").await;
     service.deliver(&shop, "ada", 1).await;
     let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
-    let read = service.by(&shop, &format!("POST /v3/notifications/{id}/click")).send().await.is(200);
-    assert!(read["clickedAt"].is_string());
+    let read = format!("POST /v3/notifications/{id}/click");
+    assert!(service.shown(|| service.by(&shop, &read)).await["clickedAt"].is_string());
     let unread = format!("DELETE /v3/notifications/{id}/reads?userIdentifier=ada");
-    assert!(service.by(&shop, &unread).send().await.is(200)["clickedAt"].is_null());
+    assert!(service.shown(|| service.by(&shop, &unread)).await["clickedAt"].is_null());
     let other = format!("DELETE /v3/notifications/{id}/reads?userIdentifier=bob");
     service.by(&shop, &other).send().await.fails(404, "not_found");
+    // A deletion cannot be repeated, so each attempt deletes another notification.
+    let deleted = eventually(SOON, "a deletion is answered 200", async || {
+        service.deliver(&shop, "ada", 1).await;
+        let id = newest(&service, &shop, "ada").await["id"].as_i64().unwrap();
+        let answer = service.changed(service.by(&shop, &format!("DELETE /v3/notifications/{id}"))).await;
+        (answer.status != 202).then(|| answer.is(200))
+    })
+    .await;
+    assert_eq!(deleted["statusCode"], 200);
 }
 
 #[tokio::test]

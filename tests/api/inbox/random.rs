@@ -179,8 +179,17 @@ impl Service {
         assert!(matches!(answer.status, 200 | 202), "{answer:?}");
     }
 
+    /// Repeats a change until the answer is a 200, which means that lists show the change, and returns the body.
+    pub(crate) async fn shown(&self, change: impl Fn() -> Call) -> Value {
+        eventually(SOON, "the change is answered 200", async || {
+            let answer = change().send().await;
+            (answer.status != 202).then(|| answer.is(200))
+        })
+        .await
+    }
+
     /// Makes a call. If it is a change that lists do not show yet, waits until they do.
-    async fn changed(&self, call: Call) -> Answer {
+    pub(crate) async fn changed(&self, call: Call) -> Answer {
         let answer = call.send().await;
         if answer.status == 202 {
             self.caught_up().await;

@@ -14,17 +14,18 @@ async fn a_state_is_set_listed_and_removed() {
     let longest = "é".repeat(32);
     for state in ["archived", &longest, " "] {
         let body = json!({"state": state});
-        let changed = service.of(&shop, "ada", &path).json(&body).send().await.is(200);
+        let changed = service.shown(|| service.of(&shop, "ada", &path).json(&body)).await;
         assert_eq!(changed["state"], state);
         assert_eq!((&changed["seenAt"], &changed["clickedAt"]), (&Value::Null, &Value::Null));
         let list = service.list(&shop, "ada", "filter=interacted").await;
         assert_eq!((titles(&list), &list["data"][0]), (vec!["2"], &changed));
         assert_eq!((&list["pagination"]["totalCount"], &list["unreadCount"]), (&json!(1), &json!(2)));
     }
-    let by_app = service.by(&shop, &path).json(&json!({"state": "done", "note": 1})).send().await.is(200);
-    assert_eq!(by_app["state"], "done");
-    let none = service.of(&shop, "ada", &path).json(&json!({"state": null})).send().await.is(200);
-    assert_eq!(none["state"], Value::Null);
+    let done = json!({"state": "done", "note": 1});
+    assert_eq!(service.shown(|| service.by(&shop, &path).json(&done)).await["state"], "done");
+    let none = json!({"state": null});
+    let changed = service.shown(|| service.of(&shop, "ada", &path).json(&none)).await;
+    assert_eq!(changed["state"], Value::Null);
     assert!(titles(&service.list(&shop, "ada", "filter=interacted").await).is_empty());
 }
 

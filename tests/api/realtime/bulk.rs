@@ -29,16 +29,15 @@ async fn several_notifications_change_at_once_and_foreign_ids_are_ignored() {
     for (change, some, updated, (unread, unseen, total)) in cases {
         let all = [some, &[foreign, 7, some[0]]].concat();
         let body = json!({"ids": all, "change": change});
-        let answer = service.of(&shop, "ada", BULK).json(&body).send().await.is(200);
-        assert_eq!(answer["updated"], updated, "{change}");
+        service.changed(service.of(&shop, "ada", BULK).json(&body)).await.has_updated(updated);
         let counts = service.of(&shop, "ada", "GET /v3/notifications/counts").send().await.is(200);
         let expected = json!({"unreadCount": unread, "unseenCount": unseen, "totalCount": total});
         assert_eq!(counts, expected, "{change}");
     }
     assert_eq!(service.list(&shop, "bob", "").await["unreadCount"], 1);
-    let by_app = service.by(&shop, "POST /v3/notifications/bulk?userIdentifier=bob");
+    let by_app = "POST /v3/notifications/bulk?userIdentifier=bob";
     let body = json!({"ids": [foreign], "change": "read"});
-    assert_eq!(by_app.json(&body).send().await.is(200)["updated"], 1);
+    assert_eq!(service.shown(|| service.by(&shop, by_app).json(&body)).await["updated"], 1);
     let unknown = service.of(&shop, "zoe", BULK).json(&body).send().await.is(200);
     assert_eq!(unknown["updated"], 0);
     let unknown = service.of(&shop, "zoe", "GET /v3/notifications/counts").send().await.is(200);

@@ -144,7 +144,7 @@ async fn change(service: &Service, app: &App, user: &str, random: &mut RandomNum
             let change = if hidden == "archived" { "unarchived" } else { "unsnoozed" };
             let body = json!({"ids": some, "change": change});
             let bulk = service.of(app, user, "POST /v3/notifications/bulk").json(&body);
-            return drop(bulk.send().await);
+            return drop(service.changed(bulk).await);
         }
         9 if random.below(4) == 0 => "POST /v3/notifications/markAllNotificationsAsDeleted".to_owned(),
         _ => {
@@ -153,10 +153,10 @@ async fn change(service: &Service, app: &App, user: &str, random: &mut RandomNum
             let body = json!({"ids": some, "change": names[usize::try_from(random.below(7)).unwrap()],
                 "until": clock::now() + HOUR});
             let bulk = service.of(app, user, "POST /v3/notifications/bulk").json(&body);
-            return drop(bulk.send().await);
+            return drop(service.changed(bulk).await);
         }
     };
-    service.of(app, user, &call).send().await;
+    service.changed(service.of(app, user, &call)).await;
 }
 
 #[tokio::test]

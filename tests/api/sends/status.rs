@@ -4,12 +4,15 @@ use serde_json::json;
 use stand_ins::smtp::{Rule, Stage};
 
 use crate::mailbox::Mailbox;
-use crate::service::{Backing, SOON, Service};
+use crate::service::{Backing, SOON, Service, plain_send};
 
 #[tokio::test]
 async fn a_request_shows_the_outcome_of_its_send() {
     let service = Service::start().await;
     let shop = service.app("shop").await;
+    // The gateway waits for a send to be planned, but not for a dispatcher to start.
+    let earlier = service.sent(&shop, &plain_send(&["bob"])).await;
+    service.request(&shop, &earlier).await;
     let body = json!({
         "notification": {"title": "Hello"},
         "sendTo": {"recipients": [{"identifier": "ada", "email": "ada@example.com"}, "eve"]},
@@ -23,7 +26,7 @@ async fn a_request_shows_the_outcome_of_its_send() {
         (&json!(id), &json!(2), &json!(null))
     );
     let request = testkit::eventually(SOON, "the request is completed", async || {
-        let request = service.by(&shop, &format!("GET /v3/requests/{id}")).send().await.is(200);
+        let request = service.request(&shop, id).await;
         (request["status"] == "completed").then_some(request)
     })
     .await;

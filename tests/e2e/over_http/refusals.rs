@@ -1,6 +1,6 @@
 //! Refusals of commands through a console, and reports of failures on the way.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -11,23 +11,22 @@ use crate::directory::Directory;
 
 const TOKEN: &str = "tdga_0123456789abcdef";
 
-/// Answers every request with this text.
-async fn answering(answer: &'static str) -> (String, JoinHandle<Vec<String>>) {
+/// Answers every request with this text, and records the request first. Returns the URL, the recorded requests and the server.
+async fn answering(answer: &'static str) -> (String, Arc<Mutex<Vec<String>>>, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let requests = tokio::spawn(async move {
-        let mut requests = Vec::new();
-        while let Ok(Ok((mut stream, _))) =
-            tokio::time::timeout(Duration::from_millis(1_500), listener.accept()).await
-        {
+    let requests = Arc::new(Mutex::new(Vec::new()));
+    let recorded = requests.clone();
+    let server = tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
             let mut head = [0; 4_096];
             let read = stream.read(&mut head).await.unwrap();
-            requests.push(String::from_utf8_lossy(&head[..read]).into_owned());
+            recorded.lock().unwrap().push(String::from_utf8_lossy(&head[..read]).into_owned());
             stream.write_all(answer.as_bytes()).await.unwrap();
         }
-        requests
     });
-    (url, requests)
+    (url, requests, server)
 }
 
 fn list(directory: &Directory, url: &str) -> crate::directory::Answer {
@@ -60,13 +59,15 @@ async fn failures_on_the_way_are_one_sentence_and_never_show_the_token() {
         ),
         ("nonsense", "cannot be reached"),
     ] {
-        let (url, requests) = answering(answer).await;
+        let (url, requests, server) = answering(answer).await;
         let failed = list(&directory, &url);
         assert_eq!(failed.code, 1, "{answer}: {failed:?}");
         assert!(failed.errors.contains(part), "{part}: {failed:?}");
         assert_eq!((failed.errors.lines().count(), failed.output.as_str()), (1, ""), "{failed:?}");
         assert!(!failed.errors.contains(TOKEN), "{failed:?}");
-        let requests = requests.await.unwrap();
+        server.abort();
+        assert!(server.await.unwrap_err().is_cancelled(), "the server has not failed before");
+        let requests = requests.lock().unwrap();
         assert_eq!(requests.len(), 1, "{requests:?}");
         assert!(requests[0].contains(TOKEN), "the token is in the request only");
     }

@@ -120,33 +120,36 @@ async fn a_returned_message_is_delivered_again_after_the_delay() {
 
 #[tokio::test]
 async fn two_processes_share_the_work_without_overlap() {
+    const MESSAGES: u64 = 2_000;
     let world = World::start().await;
-    world.fill(SENDS, 2_000).await;
+    world.fill(SENDS, MESSAGES).await;
+    let left = Arc::new(AtomicU64::new(MESSAGES));
     let both_hold_some = Arc::new(Barrier::new(2));
     let mut workers = tokio::task::JoinSet::new();
     for _ in 0..2 {
         let log = EventLog::connect(settings(world.server.url())).await.unwrap();
-        let both_hold_some = both_hold_some.clone();
+        let (left, both_hold_some) = (left.clone(), both_hold_some.clone());
         workers.spawn(async move {
             let consumer = log.consumer(SENDS, DURABLE, LONG).await.unwrap();
             let mut batch = consumer.fetch(50, SOON).await.unwrap();
             both_hold_some.wait().await;
             let mut mine = Vec::new();
-            while !batch.is_empty() {
+            while left.load(Relaxed) > 0 {
                 for delivered in batch {
                     mine.push(delivered.seq);
                     delivered.ack().await.unwrap();
+                    left.fetch_sub(1, Relaxed);
                 }
                 batch = consumer.fetch(50, Duration::from_millis(500)).await.unwrap();
             }
             mine
         });
     }
-    let shares = workers.join_all().await;
+    let shares = tokio::time::timeout(SOON * 3, workers.join_all()).await.unwrap();
     assert!(shares.iter().all(|share| !share.is_empty()), "a process got no messages");
     let all: Vec<u64> = shares.into_iter().flatten().collect();
-    assert_eq!(all.len(), 2_000);
-    assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), (1..=2_000).collect());
+    assert_eq!(all.len() as u64, MESSAGES);
+    assert_eq!(all.into_iter().collect::<BTreeSet<_>>(), (1..=MESSAGES).collect());
 }
 
 #[tokio::test]

@@ -22,12 +22,16 @@ struct World {
 impl World {
     /// Publishes three messages. The handling of the second ends the process.
     async fn start() -> World {
+        World::with(SETTINGS).await
+    }
+
+    async fn with(settings: ConsumerSettings) -> World {
         let installation = Installation::start(|_| {}).await;
         let app = installation.app("shop").await;
         for number in 1..=3 {
             installation.publish(SENDS, message(app, number)).await;
         }
-        let consumer = installation.context.consumer(SENDS, "dispatcher", SETTINGS).await.unwrap();
+        let consumer = installation.context.consumer(SENDS, "dispatcher", settings).await.unwrap();
         World { installation, consumer }
     }
 
@@ -99,7 +103,8 @@ async fn a_message_whose_handling_ended_the_process_several_times_is_parked_and_
 
 #[tokio::test]
 async fn messages_of_processes_that_were_killed_are_not_blamed_once_a_handling_ends() {
-    let world = World::start().await;
+    // The process returns all messages itself, so the log must not deliver one again during a slow round.
+    let world = World::with(ConsumerSettings { ack_wait: SOON, ..SETTINGS }).await;
     let work_stream = WorkStream::new(world.installation.context.store.clone(), SENDS);
     // An outage returns the messages again and again.
     for _ in 0..6 {

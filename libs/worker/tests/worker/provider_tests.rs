@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use domain::{Answer, Channel};
 use event_log::AskError;
+use futures_util::future::join_all;
 use serde_json::json;
 use service_kit::provider_test::{TestError, TestRequest, TestResult, ask};
 use testkit::eventually;
@@ -63,29 +64,25 @@ async fn a_worker_tests_the_stored_provider_even_if_it_is_disabled() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_makes_few_tests_at_once_and_survives_those_that_hang_or_panic() {
     let world = World::start().await;
-    world.serve(&ScriptedChannel::new([]));
+    let scripted = ScriptedChannel::new([]);
+    world.serve(&scripted);
     set(&world, "ready").await;
     first_result(&world).await;
     set(&world, "panics").await;
     assert_eq!(refused(&world, SOON).await.code, "panic");
     set(&world, "hangs").await;
     assert_eq!(refused(&world, Duration::from_millis(50)).await.message, "no answer within 50 ms");
-    let (one, two, three, four) = (
-        refused(&world, Duration::from_secs(2)),
-        refused(&world, Duration::from_secs(2)),
-        refused(&world, Duration::from_secs(2)),
-        refused(&world, Duration::from_secs(2)),
-    );
+    let all = scripted.tests() + 4;
+    let four = join_all((0..4).map(|_| tested(&world, SOON)));
     let fifth = async {
-        let busy = eventually(SOON, "the worker is busy", async || {
-            let answer = refused(&world, Duration::from_millis(1)).await;
-            (answer.code == "busy").then_some(answer.message)
-        });
-        assert_eq!(busy.await, "the worker makes 4 tests already");
+        eventually(SOON, "four tests have begun", async || (scripted.tests() == all).then_some(())).await;
+        let busy = refused(&world, SOON).await;
+        assert_eq!((busy.code.as_str(), busy.message.as_str()), ("busy", "the worker makes 4 tests already"));
+        scripted.release();
     };
-    let (one, two, three, four, ()) = tokio::join!(one, two, three, four, fifth);
-    for answer in [one, two, three, four] {
-        assert_eq!(answer.code, "timeout");
+    let (results, ()) = tokio::join!(four, fifth);
+    for result in results {
+        assert_eq!(result.unwrap(), TestResult::Passed("released".to_owned()));
     }
     set(&world, "again").await;
     assert_eq!(tested(&world, SOON).await.unwrap(), TestResult::Passed("again".to_owned()));

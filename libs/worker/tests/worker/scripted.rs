@@ -86,7 +86,7 @@ impl ScriptedChannel {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Lets all held calls continue.
+    /// Lets all held calls and hanging provider tests continue.
     pub(crate) fn release(&self) {
         self.released.close();
     }
@@ -136,7 +136,10 @@ impl ChannelSender for ScriptedChannel {
         };
         match first {
             "panics" => panic!("on purpose"),
-            "hangs" => std::future::pending().await,
+            "hangs" => {
+                assert!(self.released.acquire().await.is_err());
+                Ok("released".to_owned())
+            }
             proved => Ok(proved.to_owned()),
         }
     }

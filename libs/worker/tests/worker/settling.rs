@@ -40,7 +40,11 @@ async fn a_worker_that_was_paused_does_not_publish_sent_after_a_receipt_has_repo
 
 #[tokio::test]
 async fn attempts_continue_while_others_settle_and_their_settlements_share_transactions() {
-    let world = World::with(|config| config.delivery.max_concurrency = 4).await;
+    let world = World::with(|config| {
+        config.delivery.max_concurrency = 4;
+        config.delivery.ack_wait = SOON;
+    })
+    .await;
     let scripted = ScriptedChannel::new([]);
     let mut lock = world.pool.begin().await.unwrap();
     sqlx::query("LOCK TABLE attempt IN EXCLUSIVE MODE").execute(&mut *lock).await.unwrap();
@@ -49,10 +53,15 @@ async fn attempts_continue_while_others_settle_and_their_settlements_share_trans
         world.order(&order).await;
     }
     world.serve(&scripted);
-    eventually(SOON, "every job is called", async || (scripted.calls().len() == 60).then_some(())).await;
+    let mut messages = 60;
+    eventually(SOON, "every job is called", async || {
+        messages += world.publish_postponed().await;
+        (scripted.calls().len() == 60).then_some(())
+    })
+    .await;
     assert_eq!(world.count("SELECT count(*) FROM delivery WHERE status = 'sending'").await, 60);
     lock.rollback().await.unwrap();
-    world.acknowledged(60).await;
+    world.acknowledged(messages).await;
     assert_eq!(world.settlings().await, vec![(1, Status::Sent); 60]);
     assert_eq!(scripted.calls().len(), 60);
     let transactions = world.count("SELECT count(DISTINCT xmin::text) FROM attempt").await;

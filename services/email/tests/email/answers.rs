@@ -8,7 +8,8 @@ use email::{Failure, Reply, Stage as At};
 use serde_json::json;
 use stand_ins::smtp::{Rule, SmtpSettings, Stage};
 
-use crate::fixture::{Mailer, TO, assert_sent, limits, limits_each, text};
+use crate::fixture::{Mailer, TO, assert_sent, limits, text};
+use crate::pool::limits_at;
 
 const RETRY: Outcome = Outcome::Retry { after: None, limit: None };
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -138,7 +139,8 @@ async fn a_timeout_is_unknown_only_after_the_final_dot_and_names_the_awaited_rep
     ] {
         for pipelining in [true, false] {
             let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
-            let mailer = Mailer::with(settings, limits_each(Duration::from_millis(300))).await;
+            let short = limits_at(stage, pipelining, Duration::from_millis(300));
+            let mailer = Mailer::with(settings, short).await;
             mailer.server.script(Rule::stall(stage));
             let answer = mailer.send(TO).await;
             let found = (&answer.outcome, answer.code.as_str(), answer.message.as_str());

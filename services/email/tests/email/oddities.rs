@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use domain::{Answer, Outcome};
+use futures_util::future::join_all;
 use serde_json::json;
 use stand_ins::smtp::{Manner, Rule, SmtpSettings, SmtpTls, Stage};
 use stand_ins::tls::Authority;
 use worker::{Lease, Outbound};
 
 use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt_within, job, limits, limits_each, probe, text};
+use crate::pool::{SHORT, limits_at};
 
 const RETRY: Outcome = Outcome::RETRY;
 const GREYLISTED: Outcome = Outcome::Retry { after: Some(Duration::from_secs(300)), limit: None };
@@ -145,11 +147,11 @@ async fn ehlo_is_sent_once_with_the_name_of_the_settings() {
 const STAGES: [Stage; 7] =
     [Stage::Connect, Stage::Hello, Stage::Mail, Stage::Rcpt, Stage::Data, Stage::Content, Stage::Dot];
 
-/// Sends an email to a server that interrupts it once, and then a second one. Returns the first answer, and the number of captured
-/// copies of the first email.
-async fn interrupted(rule: Rule, pipelining: bool) -> (Answer, usize) {
+/// Sends an email to a server that interrupts it once at `stage`, and then a second one. Returns the first answer, and the number of
+/// captured copies of the first email.
+async fn interrupted(stage: Stage, rule: &Rule, pipelining: bool) -> (Answer, usize) {
     let settings = SmtpSettings { pipelining, ..SmtpSettings::default() };
-    let mailer = Mailer::with(settings, limits_each(Duration::from_millis(500))).await;
+    let mailer = Mailer::with(settings, limits_at(stage, pipelining, SHORT)).await;
     mailer.server.script(rule.clone());
     let answer = mailer.send("first@example.org").await;
     assert_sent(&mailer.send("second@example.org").await);
@@ -161,25 +163,28 @@ async fn interrupted(rule: Rule, pipelining: bool) -> (Answer, usize) {
 #[tokio::test]
 async fn an_interruption_is_in_doubt_only_after_the_final_dot() {
     for pipelining in [true, false] {
-        for stage in STAGES {
-            let is_sent = matches!(stage, Stage::Content | Stage::Dot);
-            let in_doubt = if is_sent { Outcome::Unknown } else { RETRY };
-            let told = |code: u16| Rule::answer(stage, format!("{code} 4.3.2 closing"));
-            for (rule, outcome) in [
-                (told(421), RETRY),
-                (Rule::cut(stage), in_doubt.clone()),
-                (Rule::stall(stage), in_doubt.clone()),
-                // The code arrives, but the line never ends, or is longer than any reply may be.
-                (Rule::raw(stage, "421 closing"), RETRY),
-                (Rule::raw(stage, [&b"451-"[..], &[b'x'; 100_000]].concat()), RETRY),
-                (Rule::raw(stage, vec![b'x'; 100_000]), in_doubt.clone()),
-                (Rule::raw(stage, "42"), in_doubt.clone()),
-            ] {
-                let (answer, copies) = interrupted(rule.clone(), pipelining).await;
-                assert_eq!(answer.outcome, outcome, "{rule:?}, pipelining {pipelining}: {answer:?}");
-                assert!(copies <= usize::from(stage == Stage::Dot), "{rule:?}");
-            }
-        }
+        // Most rules stall, so all stages wait for their limits at the same time.
+        join_all(STAGES.map(|stage| assert_interruptions(stage, pipelining))).await;
+    }
+}
+
+async fn assert_interruptions(stage: Stage, pipelining: bool) {
+    let is_sent = matches!(stage, Stage::Content | Stage::Dot);
+    let in_doubt = if is_sent { Outcome::Unknown } else { RETRY };
+    let told = |code: u16| Rule::answer(stage, format!("{code} 4.3.2 closing"));
+    for (rule, outcome) in [
+        (told(421), RETRY),
+        (Rule::cut(stage), in_doubt.clone()),
+        (Rule::stall(stage), in_doubt.clone()),
+        // The code arrives, but the line never ends, or is longer than any reply may be.
+        (Rule::raw(stage, "421 closing"), RETRY),
+        (Rule::raw(stage, [&b"451-"[..], &[b'x'; 100_000]].concat()), RETRY),
+        (Rule::raw(stage, vec![b'x'; 100_000]), in_doubt.clone()),
+        (Rule::raw(stage, "42"), in_doubt.clone()),
+    ] {
+        let (answer, copies) = interrupted(stage, &rule, pipelining).await;
+        assert_eq!(answer.outcome, outcome, "{rule:?}, pipelining {pipelining}: {answer:?}");
+        assert!(copies <= usize::from(stage == Stage::Dot), "{rule:?}");
     }
 }
 
@@ -192,7 +197,7 @@ async fn a_reply_after_the_dot_counts_although_its_line_never_ends() {
         [&b"250 "[..], &[0xFC; 200_000]].concat(),
         [b"250-kept\r\n".repeat(20_000)].concat(),
     ] {
-        let (answer, copies) = interrupted(Rule::raw(Stage::Dot, octets), true).await;
+        let (answer, copies) = interrupted(Stage::Dot, &Rule::raw(Stage::Dot, octets), true).await;
         assert_sent(&answer);
         assert_eq!(copies, 1);
     }

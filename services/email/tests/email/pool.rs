@@ -11,11 +11,29 @@ use tokio::task::JoinSet;
 
 use crate::fixture::{LIMIT, Mailer, TO, assert_sent, attempt, limits, limits_each, provider, sender, text};
 
-const SHORT: Duration = Duration::from_millis(1_500);
+pub(crate) const SHORT: Duration = Duration::from_millis(1_500);
 
 fn with_times(mut limits: PoolLimits, change: impl FnOnce(&mut Times)) -> PoolLimits {
     change(&mut limits.times);
     limits
+}
+
+/// Creates limits of which only those for the replies that a server withholds if it stalls at `stage` are short.
+pub(crate) fn limits_at(stage: Stage, pipelining: bool, short: Duration) -> PoolLimits {
+    with_times(limits_each(LIMIT), |times| match stage {
+        Stage::Connect => times.greeting = short,
+        Stage::Hello | Stage::StartTls => times.hello = short,
+        Stage::Auth => times.login = short,
+        // The commands are sent together. If the reply to one of them is missing, the client may wait for the others too.
+        Stage::Mail | Stage::Rcpt | Stage::Data if pipelining => {
+            (times.mail, times.rcpt, times.data) = (short, short, short);
+        }
+        Stage::Mail => times.mail = short,
+        Stage::Rcpt => times.rcpt = short,
+        Stage::Data => times.data = short,
+        // The client sends a short content and its final dot together.
+        Stage::Content | Stage::Dot => times.dot = short,
+    })
 }
 
 #[tokio::test]
@@ -127,18 +145,18 @@ async fn reply(stream: &mut BufStream<TcpStream>, text: &str) {
 
 #[tokio::test]
 async fn a_connection_is_not_reused_after_a_broken_exchange() {
-    for rule in [
+    let stalls = [Stage::Mail, Stage::Data, Stage::Content]
+        .map(|stage| (Rule::stall(stage), limits_at(stage, true, SHORT)));
+    let others = [
         Rule::cut(Stage::Rcpt),
         Rule::cut(Stage::Data),
         Rule::cut(Stage::Content),
-        Rule::stall(Stage::Mail),
-        Rule::stall(Stage::Data),
-        Rule::stall(Stage::Content),
         Rule::answer(Stage::Rcpt, "421 4.3.2 going down"),
         Rule::answer(Stage::Data, "250 this is not how it goes"),
         Rule::answer(Stage::Rcpt, "gibberish"),
-    ] {
-        let limits = limits_each(Duration::from_millis(800));
+    ]
+    .map(|rule| (rule, limits_each(LIMIT)));
+    for (rule, limits) in stalls.into_iter().chain(others) {
         let mailer = Mailer::with(SmtpSettings::default(), limits).await;
         mailer.server.script(rule.clone());
         let answer = mailer.send("first@example.org").await;

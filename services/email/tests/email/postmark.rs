@@ -100,17 +100,18 @@ async fn a_requested_wait_is_honoured() {
 
 #[tokio::test]
 async fn possibly_accepted_messages_are_unknown_and_certainly_unaccepted_ones_are_retried() {
-    let limits = PoolLimits { api: Duration::from_millis(300), ..limits() };
     for (reaction, captured) in [(Reaction::CutBefore, 0), (Reaction::CutAfter, 1), (Reaction::Stall, 0)] {
         let (server, provider) = start().await;
         server.script(Rule::new(reaction.clone()));
-        let answer = attempt(&sender(limits.clone()), &provider, TO, text("hello")).await;
+        let short = PoolLimits { api: Duration::from_secs(1), ..limits() };
+        let limits = if matches!(reaction, Reaction::Stall) { short } else { limits() };
+        let answer = attempt(&sender(limits), &provider, TO, text("hello")).await;
         assert_eq!(answer.outcome, Outcome::Unknown, "{reaction:?}: {answer:?}");
         assert_eq!(server.outbox().captures().len(), captured, "{reaction:?}");
     }
     let (_server, mut nowhere) = start().await;
     nowhere.settings["baseUrl"] = json!(format!("http://127.0.0.1:{}", local_servers::port::free().unwrap()));
-    let answer = attempt(&sender(limits), &nowhere, TO, text("hello")).await;
+    let answer = attempt(&sender(limits()), &nowhere, TO, text("hello")).await;
     assert_eq!((answer.outcome, answer.code.as_str()), (Outcome::RETRY, "connect"));
 }
 

@@ -5,9 +5,11 @@ use domain::content::SmsContent;
 use domain::event::DeliveryJob;
 use serde_json::json;
 use stand_ins::smsc::{Reaction, Rule, SmscSettings, Stage};
+use testkit::eventually;
 
 use crate::fixture::{
-    Line, NOW, TO, assert_answer, assert_sent, captures, job, limits, only, smpp_settings, smsc, smsc_with,
+    LIMIT, Line, NOW, TO, assert_answer, assert_sent, captures, job, limits, only, short, smpp_settings,
+    smsc, smsc_with,
 };
 
 /// Returns a text that needs three parts.
@@ -100,8 +102,14 @@ async fn a_message_fails_if_a_later_part_is_permanently_refused() {
         assert!(answer.message.starts_with("part 2 of 3, after 1 were accepted"), "{answer:?}");
         assert_eq!((server.submissions(), captures(server.outbox()).len()), (2, 0));
     }
-    let limits = sms::Limits { call: Duration::from_millis(700), ..limits() };
-    let (server, line) = smsc_with(SmscSettings::default(), limits).await;
+    let settings = SmscSettings { receipts: false, ..SmscSettings::default() };
+    let (server, line) = smsc_with(settings, short()).await;
+    // The short limit is for the refused part, so the session must be bound before.
+    eventually(LIMIT, "the session is bound", async || {
+        matches!(line.send(TO, "Hello").await.outcome, Outcome::Sent { .. }).then_some(())
+    })
+    .await;
+    server.outbox().clear().unwrap();
     server.script(Rule::status(0x58).part(2).times(100));
     assert_answer(&line.send(TO, &long()).await, &Outcome::Failed, "ESME_RTHROTTLED");
     assert!(captures(server.outbox()).is_empty());

@@ -136,9 +136,9 @@ impl<'a> Fixtures<'a> {
                 ids.max().unwrap().to_string()
             }
             "{request}" => {
-                let call = self.service.by(&self.shop, "POST /v3/notifications");
-                let receipt = call.json(&plain_send(&["bob"])).send().await.is(202);
-                receipt["requestId"].as_str().unwrap().to_owned()
+                let id = self.service.sent(&self.shop, &plain_send(&["bob"])).await;
+                self.service.request(&self.shop, &id).await;
+                id
             }
             "{run}" | "{key}" => {
                 let content = json!({"inApp": {"title": "Welcome"}});

@@ -45,6 +45,12 @@ impl Fixture {
         self.store.deliveries().find_run(run.app, run.id).await.unwrap().unwrap()
     }
 
+    /// Time at which the next page of the only run is due.
+    async fn next_page_at(&self) -> Timestamp {
+        let millis = "SELECT floor(extract(epoch FROM next_at) * 1000)::bigint FROM redrive_run";
+        Timestamp::from_millis(self.count(millis).await)
+    }
+
     async fn move_run(&self, run: LeasedRun, from: RunState, to: RunState) -> bool {
         let deliveries = self.store.deliveries();
         deliveries.change_run(run, &[from], to, Action::RedrivePause, &ADA).await.unwrap()
@@ -87,10 +93,21 @@ async fn the_rate_sets_the_time_of_the_next_page() {
     let run = fixture.start(app, &ParkedFilter::default(), 2).await.unwrap();
     let deliveries = fixture.store.deliveries();
     assert_eq!(deliveries.lease_run(ONE, LEASE).await.unwrap(), Some(run));
+    // A page that is more than a second late counts as one that is a second late.
+    let due_at = fixture.next_page_at().await + Duration::from_secs(1);
+    let before = deliveries.time().await.unwrap();
     assert_eq!(deliveries.make_run_page(run, ONE, NOW).await.unwrap(), made(2, false).unwrap());
+    let after = deliveries.time().await.unwrap();
+    let next_at = fixture.next_page_at().await;
+    assert!(due_at.max(before) <= next_at && next_at <= due_at.max(after), "{next_at}: {due_at}, {before}");
+    fixture.all("UPDATE redrive_run SET next_at = next_at + interval '1 hour'").await;
     assert_eq!(deliveries.lease_run(ONE, LEASE).await.unwrap(), None, "the next page is not due");
+    let (next_at, before) = (fixture.next_page_at().await, deliveries.time().await.unwrap());
     let wait = deliveries.next_page_in(ONE).await.unwrap().unwrap();
-    assert!(wait > Duration::from_millis(500) && wait <= Duration::from_secs(1), "{wait:?}");
+    let after = deliveries.time().await.unwrap();
+    // Both `after` and the wait are rounded down to milliseconds here.
+    let latest = after + wait + Duration::from_millis(2);
+    assert!(before + wait <= next_at && next_at <= latest, "{wait:?} from {before} until {next_at}");
 }
 
 #[tokio::test]
