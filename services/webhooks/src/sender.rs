@@ -57,7 +57,9 @@ impl WebhookSender {
         let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
         let slot = Slot { settings, caller, settler, stop: token.clone() };
         let mut slots = Slots::new(self.settings.pace.per_slot);
+        let mut has_woken = false;
         while !token.is_cancelled() {
+            has_woken = has_woken || self.wake_all_apps().await;
             self.look_behind(&mut slots);
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
@@ -89,7 +91,21 @@ impl WebhookSender {
         while let Some(ended) = slots.running.join_next_with_id().await {
             slots.reap(ended);
         }
+        self.leave(&slots.search).await;
         Ok(())
+    }
+
+    /// Returns true if each app is woken, so that this process finds what others have not.
+    async fn wake_all_apps(&self) -> bool {
+        let woken = self.context.store.webhooks().wake_all_apps().await;
+        woken.inspect_err(|error| tracing::warn!(%error, "cannot wake all apps; trying again")).is_ok()
+    }
+
+    /// Lets other processes look for the messages that this one may have passed over.
+    async fn leave(&self, search: &Search) {
+        if let Err(error) = self.context.store.webhooks().wake_apps(&search.unfinished()).await {
+            tracing::warn!(%error, "cannot hand over webhooks that may be late; the next process that starts looks for them");
+        }
     }
 
     async fn claim_due(

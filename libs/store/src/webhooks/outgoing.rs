@@ -118,6 +118,26 @@ impl Webhooks<'_> {
         answered(self.claim(most, pace, depths, search)).await
     }
 
+    /// Wakes apps, so that the next search of any process asks for them.
+    pub async fn wake_apps(self, apps: &[AppId]) -> Result<(), Error> {
+        let apps: Vec<i64> = apps.iter().map(|app| app.0).collect();
+        sqlx::query!(
+            "INSERT INTO webhook_wake (app_id, at) SELECT app_id, now() FROM unnest($1::bigint[]) AS app (app_id)",
+            &apps
+        )
+        .execute(&self.0.pool)
+        .await?;
+        Ok(())
+    }
+
+    /// Wakes each app that has an endpoint. A process that was killed may have removed the wakes of messages that it had not found.
+    pub async fn wake_all_apps(self) -> Result<(), Error> {
+        sqlx::query!("INSERT INTO webhook_wake (app_id, at) SELECT DISTINCT app_id, now() FROM webhook_endpoint WHERE disabled_at IS NULL")
+            .execute(&self.0.pool)
+            .await?;
+        Ok(())
+    }
+
     async fn claim(
         self,
         most: u32,
@@ -128,22 +148,24 @@ impl Webhooks<'_> {
         let mut transaction = self.0.begin().await?;
         let now = force_index_scans(&mut transaction).await?;
         let at = search.begin();
-        wake(&mut transaction, &search.found()).await?;
         let (from, left_out) = search.wakes_from((at, now));
-        let woken = woken(&mut transaction, most.saturating_mul(2).min(MAX_WAKES), from, &left_out).await?;
+        let most_wakes = most.saturating_mul(2).min(MAX_WAKES);
+        let woken = woken(&mut transaction, most_wakes, from, (&left_out, &search.found())).await?;
         let ended = search.now();
         let known = search.known(&woken.apps, depths);
         let (mut rows, mut read) = (Vec::new(), Vec::new());
-        for row in take(&mut transaction, &woken.apps, most, pace, &known).await? {
+        let taken = take(&mut transaction, &woken.apps, most, pace, &known).await;
+        for row in taken.inspect_err(|_| search.note_failed(&woken.apps, &known))? {
             match row.taken() {
                 Ok(message) => rows.push(message),
                 Err(endpoint) => read.push(endpoint),
             }
         }
         let targets = targets(&mut transaction, &rows).await?;
+        search.note_asked(&known, &read);
         transaction.commit().await?;
         search.note_wakes((at, ended), (from, now), &woken);
-        search.note(&known, read);
+        search.note(read);
         rows.sort_unstable_by_key(|row| row.number);
         // The slots in the order of their first messages.
         let (mut slots, mut places) = (Vec::<Vec<DueMessage>>::new(), HashMap::new());
@@ -185,14 +207,14 @@ struct Woken {
     has_more: bool,
 }
 
-/// Removes up to `most` rows of `webhook_wake` that became due at `from` or later, and locks their apps: until the transaction ends, no
-/// other process can claim their messages, so the number of running calls is exact. Skips rows that another process has locked, the apps that
-/// are left out, and those that another process has locked.
+/// Removes up to `most` rows of `webhook_wake` that became due at `from` or later, and locks their apps and those that were found behind
+/// positions: until the transaction ends, no other process can claim their messages, so the number of running calls is exact. Skips rows that
+/// another process has locked, the apps that are left out, and those that another process has locked.
 async fn woken(
     connection: &mut PgConnection,
     most: u32,
     from: Option<DateTime<Utc>>,
-    left_out: &[i64],
+    (left_out, found): (&[i64], &[i64]),
 ) -> Result<Woken, Error> {
     let rows = sqlx::query!(
         r#"WITH woken AS MATERIALIZED (
@@ -201,28 +223,30 @@ async fn woken(
              AND app_id <> ALL($3)
            ORDER BY at LIMIT $1 FOR UPDATE SKIP LOCKED
          ), mine AS MATERIALIZED (
-           SELECT app_id FROM (SELECT DISTINCT app_id FROM woken) AS apps
+           SELECT app_id FROM (SELECT app_id FROM woken UNION SELECT unnest($4::bigint[])) AS apps (app_id)
            WHERE pg_try_advisory_xact_lock(hashtextextended('webhooks', app_id))
          ), removed AS (
            DELETE FROM webhook_wake
            WHERE ctid = ANY(ARRAY(SELECT place FROM woken WHERE app_id IN (SELECT app_id FROM mine)))
          )
-         SELECT app_id AS "app_id!", app_id IN (SELECT app_id FROM mine) AS "is_mine!", min(at) AS "first!", max(at) AS "last!",
+         SELECT app_id AS "app_id!", app_id IN (SELECT app_id FROM mine) AS "is_mine!", min(at) AS first, max(at) AS last,
            (SELECT count(*) FROM woken) AS "rows!"
-         FROM woken GROUP BY app_id ORDER BY app_id"#,
+         FROM (SELECT app_id, at FROM woken UNION ALL SELECT app_id, NULL FROM mine) AS apps
+         GROUP BY app_id ORDER BY app_id"#,
         i64::from(most),
         from,
-        left_out
+        left_out,
+        found
     )
     .fetch_all(connection)
     .await?;
     let has_more = rows.first().is_some_and(|row| row.rows >= i64::from(most));
-    let last = rows.iter().map(|row| row.last).max().filter(|_| has_more);
+    let last = rows.iter().filter_map(|row| row.last).max().filter(|_| has_more);
     let (mine, of_others): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.is_mine);
     // The wakes of the apps that this search leaves out are not looked at before the next one.
     let from = if left_out.is_empty() { None } else { from };
     Ok(Woken {
-        from: of_others.iter().map(|row| row.first).chain(last).chain(from).min(),
+        from: of_others.iter().filter_map(|row| row.first).chain(last).chain(from).min(),
         held: of_others.iter().map(|row| row.app_id).collect(),
         apps: mine.into_iter().map(|row| row.app_id).collect(),
         has_more,
@@ -271,16 +295,6 @@ async fn take(
     .fetch_all(connection)
     .await?;
     Ok(rows)
-}
-
-async fn wake(connection: &mut PgConnection, apps: &[i64]) -> Result<(), Error> {
-    if apps.is_empty() {
-        return Ok(());
-    }
-    sqlx::query!("INSERT INTO webhook_wake (app_id, at) SELECT app_id, now() FROM unnest($1::bigint[]) AS app (app_id)", apps)
-        .execute(connection)
-        .await?;
-    Ok(())
 }
 
 async fn targets(

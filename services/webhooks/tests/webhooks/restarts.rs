@@ -75,6 +75,19 @@ async fn a_stopping_service_settles_the_calls_in_progress() {
 }
 
 impl World {
+    /// Adds a message that became due an hour ago.
+    async fn add_late(&self, endpoint: i64) {
+        sqlx::query(
+            r#"INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
+             VALUES ($1, $2, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{"data": {}}', now() - interval '1 hour')"#,
+        )
+        .bind(self.app.0)
+        .bind(endpoint)
+        .execute(&self.pool)
+        .await
+        .unwrap();
+    }
+
     /// Publishes the outcomes of five deliveries, and removes the first three.
     async fn remove_three_of_five(&self) {
         for delivery in 1..=5 {
@@ -90,6 +103,28 @@ impl World {
         let expected: Vec<_> = deliveries.iter().map(|&id| Uuid::from_u128(id).to_string()).collect();
         assert_eq!(reported, expected);
     }
+}
+
+#[tokio::test]
+async fn a_message_that_became_due_before_the_position_of_the_service_is_sent() {
+    let mut world = World::start().await;
+    let endpoint = world.endpoint("/hooks").await;
+    world.serve(settings());
+    world.settled(1, Status::Sent).await;
+    world.received(1).await;
+    world.add_late(endpoint).await;
+    world.received(2).await;
+    world.messages("pending", 0).await;
+}
+
+#[tokio::test]
+async fn a_new_process_sends_messages_that_another_one_has_passed_over() {
+    let mut world = World::start().await;
+    let endpoint = world.endpoint("/hooks").await;
+    world.add_late(endpoint).await;
+    world.run("DELETE FROM webhook_wake").await;
+    world.serve(settings());
+    world.received(1).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Looks behind the positions of searches, for messages that they passed over. A look locks nothing and claims nothing, so it delays no
 //! claim, however much it reads.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -11,10 +11,12 @@ use crate::database::columns::columns;
 use crate::database::connection::answered;
 use crate::{Error, Webhooks};
 
-/// A recent look reads messages that became due within this time. Longer than transactions last, unless a server stalls.
-const RECENT: Duration = Duration::from_secs(10);
+/// Transactions are committed within this time after their start, unless a server stalls.
+pub(super) const LATE: Duration = Duration::from_secs(10);
 /// Time between two looks of the same reach, unless they take long.
 const EACH: Duration = Duration::from_secs(1);
+/// A look that failed within this time has read little. Longer than the pool waits for a connection.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Part of the queue behind the positions that a look reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,10 +34,10 @@ impl Reach {
         }
     }
 
-    /// Longest time between two looks. With half of [`RECENT`], recent looks leave no time out.
+    /// Longest time between two looks.
     pub(super) fn longest(self) -> Duration {
         match self {
-            Reach::Recent => RECENT / 2,
+            Reach::Recent => LATE / 2,
             Reach::Full => Duration::from_secs(120),
         }
     }
@@ -44,9 +46,10 @@ impl Reach {
         ended + EACH.max(took * self.share()).min(self.longest())
     }
 
-    /// Returns the due time from which recent messages are read.
-    pub(super) fn since(now: DateTime<Utc>) -> DateTime<Utc> {
-        now - RECENT
+    /// Returns the due time from which a look reads. A late message waits for a search of wakes before its look, so recent looks read from
+    /// twice [`LATE`].
+    fn since(self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        (self == Reach::Recent).then(|| now - 2 * LATE)
     }
 }
 
@@ -85,14 +88,18 @@ impl Lookout {
 
     pub(super) fn end(&mut self, look: &Behind, ended: Duration) {
         self.is_looking = false;
-        self.next_at = self.reach.next(ended.saturating_sub(look.began), ended);
-        if look.is_done {
-            self.looked_at.clear();
-        }
+        self.looked_at.retain(|endpoint| look.unread.contains(&endpoint.0));
+        let took = ended.saturating_sub(look.began);
+        let failed_at_once = !look.unread.is_empty() && took < AT_ONCE;
+        self.next_at = if failed_at_once { ended + EACH } else { self.reach.next(took, ended) };
     }
 
     pub(super) fn forget_look(&mut self) {
         self.is_looking = false;
+    }
+
+    pub(super) fn apps(&self) -> impl Iterator<Item = i64> {
+        self.asked.iter().chain(&self.looked_at).map(|(app, _)| *app)
     }
 }
 
@@ -101,10 +108,11 @@ impl Lookout {
 pub struct Behind {
     pub(super) reach: Reach,
     began: Duration,
-    pub(super) positions: Vec<Place>,
+    pub(super) positions: BTreeMap<i64, Vec<Place>>,
     /// Earlier times than those of the positions.
     pub(super) found: Vec<Place>,
-    pub(super) is_done: bool,
+    /// Apps whose endpoints have not been read.
+    pub(super) unread: BTreeSet<i64>,
 }
 
 /// Times of an endpoint from which messages are due and claims of running calls end. A missing time is not known, or was not found.
@@ -116,27 +124,37 @@ pub(super) struct Place {
 }
 
 impl Behind {
-    pub(super) fn new(reach: Reach, began: Duration, positions: Vec<Place>) -> Behind {
-        Behind { reach, began, positions, found: Vec::new(), is_done: false }
+    pub(super) fn new(reach: Reach, began: Duration, places: impl Iterator<Item = Place>) -> Behind {
+        let mut positions = BTreeMap::<i64, Vec<Place>>::new();
+        for place in places {
+            positions.entry(place.endpoint.0).or_default().push(place);
+        }
+        let unread = positions.keys().copied().collect();
+        Behind { reach, began, positions, found: Vec::new(), unread }
     }
 }
 
 impl Webhooks<'_> {
-    /// Reads the queue behind the positions of a search. After an error, the look has found nothing, and the next one repeats it.
+    /// Reads the queue behind the positions of a search, one app after the other, so that an app whose queue takes too long does not hide
+    /// the others. Returns the last error; the next look repeats the apps that failed.
     pub async fn look_behind(self, look: &mut Behind) -> Result<(), Error> {
-        look.found = answered(self.read_behind(look)).await?;
-        look.is_done = true;
-        Ok(())
+        let mut result = Ok(());
+        for (app, places) in &look.positions {
+            match answered(self.read_behind(look.reach, places)).await {
+                Ok(found) => {
+                    look.unread.remove(app);
+                    look.found.extend(found);
+                }
+                Err(error) => result = Err(error),
+            }
+        }
+        result
     }
 
-    async fn read_behind(self, look: &Behind) -> Result<Vec<Place>, Error> {
+    async fn read_behind(self, reach: Reach, places: &[Place]) -> Result<Vec<Place>, Error> {
         let mut transaction = self.0.begin().await?;
         let now = force_index_scans(&mut transaction).await?;
-        let since = match look.reach {
-            Reach::Recent => Some(Reach::since(now)),
-            Reach::Full => None,
-        };
-        columns! { place in look.positions =>
+        columns! { place in places =>
             app = place.endpoint.0,
             id = place.endpoint.1,
             due_from = place.due_from,
@@ -162,7 +180,7 @@ impl Webhooks<'_> {
             &id,
             &due_from as &[Option<DateTime<Utc>>],
             &claimed_from as &[Option<DateTime<Utc>>],
-            since
+            reach.since(now)
         )
         .fetch_all(&mut *transaction)
         .await?;

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use domain::AppId;
 use uuid::Uuid;
 
-use super::behind::{Behind, Lookout, Place, Reach};
+use super::behind::{Behind, LATE, Lookout, Place, Reach};
 use super::{Depths, DueMessage, EndpointRead, Woken};
 use crate::database::instant::instant;
 
@@ -29,7 +29,7 @@ pub struct Search {
     lookouts: [Lookout; 2],
     /// Time at which the earliest message of each running call slot was due, by endpoint and token.
     slots: HashMap<(i64, i64), HashMap<Uuid, DateTime<Utc>>>,
-    /// Apps with messages behind the positions. The next search wakes them.
+    /// Apps with messages behind the positions. Searches ask for them until they get them.
     found: BTreeSet<i64>,
     has_more: bool,
 }
@@ -47,8 +47,10 @@ struct Wakes {
 
 #[derive(Clone, Copy, Debug)]
 struct Position {
-    /// Earliest due time that the search found.
+    /// Earliest due time that the search found, a look has found, or a call slot may have returned.
     due_from: DateTime<Utc>,
+    /// Earliest due time that the search found.
+    front: DateTime<Utc>,
     /// No running call has a claim that ends before.
     claimed_from: DateTime<Utc>,
 }
@@ -125,7 +127,7 @@ impl Search {
             return (None, Vec::new());
         };
         let from = due_from - NEAREST;
-        (Some(if at < self.wakes.recent_at { from } else { from.min(Reach::since(now)) }), held)
+        (Some(if at < self.wakes.recent_at { from } else { from.min(now - LATE) }), held)
     }
 
     /// Notes a search of wakes from `from`, which began at `at` and took until `ended`, after its commit.
@@ -136,7 +138,7 @@ impl Search {
         woken: &Woken,
     ) {
         self.has_more = woken.has_more;
-        self.found.clear();
+        self.found.retain(|app| woken.apps.binary_search(app).is_err());
         let took = ended.saturating_sub(at);
         let wakes = &mut self.wakes;
         if from.is_none() {
@@ -172,25 +174,35 @@ impl Search {
         Some(slots.fold(position.due_from, |from, slot| from.min(*slot)))
     }
 
-    /// Notes the end of a search that asked for the known endpoints. It read those in `read`: endpoints without room for calls are left out.
-    pub(super) fn note(&mut self, known: &[Known], read: Vec<EndpointRead>) {
+    /// Notes that a search asked for endpoints, and removes the wakes of messages that it may not have found. Called before its commit, of
+    /// which the answer may be lost.
+    pub(super) fn note_asked(&mut self, known: &[Known], read: &[EndpointRead]) {
+        let known = known.iter().map(|known| (known.app, known.endpoint));
+        for endpoint in known.chain(read.iter().map(|(endpoint, ..)| *endpoint)) {
+            for lookout in &mut self.lookouts {
+                lookout.add(endpoint);
+            }
+        }
+    }
+
+    /// Notes the positions of the endpoints that a search has read. Endpoints without room for calls are left out.
+    pub(super) fn note(&mut self, read: Vec<EndpointRead>) {
         for (endpoint, due_from, claimed_from) in read {
             if self.endpoints.len() >= MAX_ENDPOINTS && !self.endpoints.contains_key(&endpoint) {
                 self.endpoints.clear();
             }
-            self.endpoints.insert(endpoint, Position { due_from, claimed_from });
-            self.note_asked(endpoint);
-        }
-        for Known { app, endpoint, .. } in known {
-            self.note_asked((*app, *endpoint));
+            self.endpoints.insert(endpoint, Position { due_from, front: due_from, claimed_from });
         }
     }
 
-    /// A search has removed the wakes of messages that it may not have found.
-    fn note_asked(&mut self, endpoint: (i64, i64)) {
-        if self.endpoints.contains_key(&endpoint) {
-            for lookout in &mut self.lookouts {
-                lookout.add(endpoint);
+    /// Notes that a search failed, perhaps because it read too much from positions that had moved back. The next full look finds these messages
+    /// again.
+    pub(super) fn note_failed(&mut self, apps: &[i64], known: &[Known]) {
+        self.note_asked(known, &[]);
+        self.found.retain(|app| apps.binary_search(app).is_err());
+        for Known { app, endpoint, .. } in known {
+            if let Some(position) = self.endpoints.get_mut(&(*app, *endpoint)) {
+                position.due_from = position.front;
             }
         }
     }
@@ -207,10 +219,10 @@ impl Search {
             let claimed_from = self.endpoints.get(&endpoint).map(|position| position.claimed_from);
             Place { endpoint, due_from: self.due_from(endpoint), claimed_from }
         };
-        Some(Behind::new(reach, at, endpoints.into_iter().map(place).collect()))
+        Some(Behind::new(reach, at, endpoints.into_iter().map(place)))
     }
 
-    /// Notes the end of a look. The next search wakes the apps in which messages were found.
+    /// Notes the end of a look. The next search asks for the apps in which messages were found.
     pub fn note_look(&mut self, look: &Behind) {
         self.note_look_at(look, self.now());
     }
@@ -232,9 +244,15 @@ impl Search {
         self.lookouts.iter_mut().for_each(Lookout::forget_look);
     }
 
-    /// Returns the apps that the search wakes, because a look found messages of them.
     pub(super) fn found(&self) -> Vec<i64> {
         self.found.iter().copied().collect()
+    }
+
+    /// Returns the apps of which messages may be due behind the positions.
+    #[must_use]
+    pub fn unfinished(&self) -> Vec<AppId> {
+        let apps: BTreeSet<_> = self.lookouts.iter().flat_map(Lookout::apps).chain(self.found()).collect();
+        apps.into_iter().map(AppId).collect()
     }
 }
 

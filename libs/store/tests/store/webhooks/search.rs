@@ -56,7 +56,7 @@ async fn a_claim_does_not_read_messages_that_were_sent_while_a_transaction_is_op
         let arguments = claim("now()", "now() + interval '60 s'");
         let (_, from_position) = blocks(&mut session, "claim", &arguments).await;
         assert!(from_position <= BLOCKS, "{mode}: {from_position} blocks");
-        let (_, of_wakes) = blocks(&mut session, "wakes", "64, now(), '{}'").await;
+        let (_, of_wakes) = blocks(&mut session, "wakes", "64, now(), '{}', '{}'").await;
         assert!(of_wakes <= BLOCKS, "{mode}: {of_wakes} blocks");
     }
     reader.execute("COMMIT").await.unwrap();
@@ -69,9 +69,9 @@ async fn searches_from_positions_find_every_message_and_respect_the_limits() {
     let endpoint = fixture.endpoint(app).await;
     let (mut search, mut other) = (Search::default(), Search::default());
     let webhooks = fixture.store.webhooks();
-    assert!(webhooks.take_webhooks_from(8, PACE, &Depths::new(), &mut search).await.unwrap().is_empty());
     // Ten messages of each of twelve subjects: whenever one is settled, the next of its subject becomes due.
     fixture.messages(app, endpoint, 1..=120, 12).await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - number * interval '1 s' WHERE head").await;
     let mut delivered = BTreeSet::new();
     while delivered.len() < 120 {
         let own = webhooks.take_webhooks_from(5, PACE, &Depths::new(), &mut search).await.unwrap().concat();
@@ -83,6 +83,12 @@ async fn searches_from_positions_find_every_message_and_respect_the_limits() {
         assert!(running + more.len() <= 8, "{running} calls, and {} more", more.len());
         for message in own.iter().chain(&of_other).chain(&more) {
             assert!(delivered.insert(message.id), "a message is claimed once");
+        }
+        for message in own.iter().chain(&more) {
+            search.note_ended((message.app, message.endpoint), message.token);
+        }
+        for message in &of_other {
+            other.note_ended((message.app, message.endpoint), message.token);
         }
         fixture.end(&[own, of_other, more].concat(), AttemptResult::Accepted).await;
     }
@@ -132,7 +138,7 @@ async fn messages_whose_transaction_took_long_are_found_by_a_recent_look() {
     let first = claim(&fixture, &mut search).await;
     fixture.end(&first, AttemptResult::Accepted).await;
     fixture.messages(app, endpoint, 2..=4, 100).await;
-    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '2 s' WHERE head").await;
+    fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '5 s' WHERE head").await;
     assert!(claim(&fixture, &mut search).await.is_empty(), "they are before the position");
     look(&fixture, &mut search).await;
     assert_eq!(claim(&fixture, &mut search).await.len(), 3);

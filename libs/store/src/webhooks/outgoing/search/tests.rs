@@ -18,8 +18,14 @@ fn seconds(number: u64) -> Duration {
 /// A search that has read the two endpoints.
 fn search() -> Search {
     let mut search = Search::default();
-    search.note(&[], vec![(ENDPOINT, NOW, NOW), (OTHER, NOW, NOW)]);
+    ask(&mut search, &[(ENDPOINT, NOW, NOW), (OTHER, NOW, NOW)]);
     search
+}
+
+/// Asks for endpoints and reads them.
+fn ask(search: &mut Search, read: &[EndpointRead]) {
+    search.note_asked(&[], read);
+    search.note(read.to_vec());
 }
 
 fn due_from(search: &Search) -> DateTime<Utc> {
@@ -30,8 +36,12 @@ fn due_from(search: &Search) -> DateTime<Utc> {
 fn look(search: &mut Search, reach: Reach, (at, ended): (Duration, Duration), found: &[Place]) {
     let mut look = search.look_at(at).unwrap();
     assert_eq!(look.reach, reach);
-    (look.found, look.is_done) = (found.to_vec(), true);
+    (look.found, look.unread) = (found.to_vec(), BTreeSet::new());
     search.note_look_at(&look, ended);
+}
+
+fn endpoints(look: &Behind) -> Vec<(i64, i64)> {
+    look.positions.values().flatten().map(|place| place.endpoint).collect()
 }
 
 #[test]
@@ -41,42 +51,47 @@ fn endpoints_that_were_asked_for_are_looked_at_once() {
     look(&mut search, Reach::Full, (START, START), &[]);
     assert!(search.look_at(seconds(1_000)).is_none());
     let known = search.known(&[APP], &Depths::new());
-    search.note(&known, vec![]);
+    search.note_asked(&known, &[]);
     let asked = search.look_at(seconds(1_000)).unwrap();
-    let endpoints: Vec<_> = asked.positions.iter().map(|place| place.endpoint).collect();
-    assert_eq!(endpoints, [ENDPOINT], "also if it had no room for calls");
+    assert_eq!(endpoints(&asked), [ENDPOINT], "also if it had no room for calls");
 }
 
 #[test]
-fn looks_that_take_long_are_rare_but_recent_ones_leave_no_time_out() {
+fn looks_that_take_long_are_rare() {
     let mut search = search();
     look(&mut search, Reach::Recent, (START, START), &[]);
     look(&mut search, Reach::Full, (START, seconds(40)), &[]);
-    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    ask(&mut search, &[(ENDPOINT, NOW, NOW)]);
     look(&mut search, Reach::Recent, (seconds(40), seconds(42)), &[]);
-    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    ask(&mut search, &[(ENDPOINT, NOW, NOW)]);
     assert!(search.look_at(seconds(46)).is_none());
     look(&mut search, Reach::Recent, (seconds(47), seconds(47)), &[]);
-    search.note(&[], vec![(ENDPOINT, NOW, NOW)]);
+    ask(&mut search, &[(ENDPOINT, NOW, NOW)]);
     look(&mut search, Reach::Recent, (seconds(48), seconds(48)), &[]);
     assert!(search.look_at(seconds(159)).is_none());
     look(&mut search, Reach::Full, (seconds(160), seconds(160)), &[]);
 }
 
 #[test]
-fn a_look_that_failed_is_repeated() {
+fn a_look_that_failed_at_once_is_repeated_soon() {
     let mut search = search();
     let failed = search.look_at(START).unwrap();
-    search.note_look_at(&failed, START);
-    let mut again = search.look_at(seconds(1)).unwrap();
-    assert_eq!((again.reach, again.positions.len()), (Reach::Recent, 2));
+    search.note_look_at(&failed, seconds(3));
+    look(&mut search, Reach::Full, (seconds(3), seconds(3)), &[]);
+    assert!(search.look_at(seconds(3)).is_none());
+    let lost = search.look_at(seconds(4)).unwrap();
+    assert_eq!((lost.reach, endpoints(&lost)), (Reach::Recent, vec![ENDPOINT, OTHER]));
     search.forget_looks();
-    again = search.look_at(seconds(1)).unwrap();
-    assert_eq!((again.reach, again.positions.len()), (Reach::Recent, 2));
+    let mut again = search.look_at(seconds(4)).unwrap();
+    assert_eq!((again.reach, endpoints(&again)), (Reach::Recent, vec![ENDPOINT, OTHER]));
+    again.unread = BTreeSet::from([APP]);
+    search.note_look_at(&again, seconds(40));
+    assert!(search.look_at(seconds(44)).is_none(), "it has read a lot");
+    assert_eq!(endpoints(&search.look_at(seconds(45)).unwrap()), [ENDPOINT], "the other app was read");
 }
 
 #[test]
-fn the_position_moves_before_messages_that_a_look_has_found_and_their_app_is_woken() {
+fn the_position_moves_before_messages_that_a_look_has_found_and_their_app_is_asked_for_until_it_is_locked() {
     let mut search = search();
     let earlier = Some(NOW - seconds(60));
     let found = Place { endpoint: ENDPOINT, due_from: earlier, claimed_from: None };
@@ -85,7 +100,23 @@ fn the_position_moves_before_messages_that_a_look_has_found_and_their_app_is_wok
     assert_eq!((Some(due_from(&search)), search.found()), (earlier, vec![APP]));
     assert_eq!(search.known(&[OTHER.0], &Depths::new())[0].claimed_from, earlier);
     search.note_wakes((START, START), (None, NOW), &Woken::default());
+    assert_eq!(search.found(), [APP], "another process has locked it");
+    search.note_wakes((START, START), (None, NOW), &Woken { apps: vec![APP], ..Woken::default() });
     assert!(search.found().is_empty());
+}
+
+#[test]
+fn a_search_that_failed_does_not_begin_so_early_again_before_the_next_look() {
+    let mut search = search();
+    let found = Place { endpoint: ENDPOINT, due_from: Some(NOW - seconds(60)), claimed_from: None };
+    look(&mut search, Reach::Recent, (START, START), &[found]);
+    look(&mut search, Reach::Full, (START, START), &[]);
+    let known = search.known(&[APP], &Depths::new());
+    search.note_failed(&[APP], &known);
+    assert_eq!((due_from(&search), search.found()), (NOW, vec![]));
+    assert_eq!(search.unfinished(), [AppId(APP)]);
+    look(&mut search, Reach::Recent, (seconds(1), seconds(1)), &[]);
+    assert_eq!(endpoints(&search.look_at(seconds(1)).unwrap()), [ENDPOINT]);
 }
 
 #[test]
@@ -93,7 +124,7 @@ fn an_endpoint_whose_position_was_forgotten_is_looked_at_up_to_the_present() {
     let mut search = search();
     search.endpoints.clear();
     let asked = search.look_at(START).unwrap();
-    assert_eq!(asked.positions.iter().filter(|place| place.due_from.is_none()).count(), 2);
+    assert_eq!(asked.positions.values().flatten().filter(|place| place.due_from.is_none()).count(), 2);
     search.note_look_at(&asked, START);
     let found = Place { endpoint: ENDPOINT, due_from: Some(NOW), claimed_from: None };
     look(&mut search, Reach::Recent, (seconds(1), seconds(1)), &[found]);
@@ -108,7 +139,7 @@ fn wakes_are_read_from_the_last_search_each_second_from_ten_seconds_ago_and_rare
         search.note_wakes((seconds(at), seconds(ended)), (from, NOW), &Woken::default());
         from
     };
-    let recent = Some(Reach::since(NOW));
+    let recent = Some(NOW - LATE);
     let near = Some(NOW - NEAREST);
     assert_eq!(at(0, 1), None);
     assert_eq!([at(2, 2), at(6, 6), at(6, 6), at(7, 7)], [near, recent, near, recent]);
@@ -144,14 +175,14 @@ fn the_position_does_not_pass_messages_that_a_call_slot_may_return() {
     for (token, seconds) in [(1, 9), (1, 7), (1, 8), (2, 5)] {
         search.note_slot(&due(token, seconds));
     }
-    search.note(&[], vec![(ENDPOINT, later, later)]);
+    ask(&mut search, &[(ENDPOINT, later, later)]);
     assert_eq!(due_from(&search), NOW + seconds(5));
     search.note_ended((AppId(APP), ENDPOINT.1), Uuid::from_u128(2));
     assert_eq!(due_from(&search), NOW + seconds(5), "it may have returned its messages");
-    search.note(&[], vec![(ENDPOINT, later, later)]);
+    ask(&mut search, &[(ENDPOINT, later, later)]);
     assert_eq!(due_from(&search), NOW + seconds(7), "the other slot is still running");
     search.note_ended((AppId(APP), ENDPOINT.1), Uuid::from_u128(1));
-    search.note(&[], vec![(ENDPOINT, later, later)]);
+    ask(&mut search, &[(ENDPOINT, later, later)]);
     assert_eq!(due_from(&search), later);
     assert!(search.slots.is_empty());
 }
