@@ -18,6 +18,8 @@ const ALL_EACH: Duration = Duration::from_secs(10);
 /// The next round over all timers is at least so many times as far away as the last one took.
 const SHARE: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(60);
+/// A round that failed within this time has read little. Longer than the pool waits for a connection.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Several dispatchers share the work.
 pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow::Result<()> {
@@ -39,8 +41,8 @@ pub(crate) async fn run(context: Context, backpressure: Backpressure) -> anyhow:
             }
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot read timers; trying again");
-                // A round that failed at once has read little. It is repeated, so that timers are not late after an outage.
-                (took >= ALL_EACH, false)
+                // Repeated soon if it failed at once, so that timers are not late after an outage.
+                (took >= AT_ONCE, false)
             }
         };
         if is_full && is_spaced {

@@ -69,7 +69,8 @@ impl LargeEmails {
             let mut released = pin!(self.0.released.notified());
             released.as_mut().enable();
             let ticket = waiting.as_ref().map_or(u64::MAX, |waiting| waiting.ticket);
-            if let Some(entered) = self.try_enter(files, ticket, Instant::now()) {
+            let now = Instant::now();
+            if let Some(entered) = self.try_enter(files, ticket, now) {
                 return Some(entered);
             }
             if waiting.is_none() && !self.0.used().emails.contains_key(&files) {
@@ -77,7 +78,7 @@ impl LargeEmails {
             }
             match &waiting {
                 // The precedence of all earlier files has ended then.
-                Some(waiting) if Instant::now() < waiting.precedes_until => tokio::select! {
+                Some(waiting) if now < waiting.precedes_until => tokio::select! {
                     () = released => {}
                     () = sleep_until(waiting.precedes_until) => {}
                 },
