@@ -1,5 +1,5 @@
 //! A running Tidings while a transaction stays open, as `pg_dump` or a report keeps one open. The short form of `cargo xtask bench pinned`:
-//! the row versions of an hour are made beforehand, and the test counts blocks, so it does not depend on the speed of the machine.
+//! many row versions are made beforehand, and the test counts blocks, so it does not depend on the speed of the machine.
 
 use std::time::Duration;
 
@@ -95,7 +95,7 @@ impl Bench {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_send_costs_no_more_while_an_open_transaction_keeps_the_versions_of_an_hour() {
+async fn a_send_costs_no_more_while_an_open_transaction_keeps_many_versions() {
     let directory = Directory::new();
     let data = directory.path().join("data");
     let local = [("TIDINGS_OUTBOUND__ALLOW_PRIVATE", "true")];
