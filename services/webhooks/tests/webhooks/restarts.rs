@@ -75,11 +75,11 @@ async fn a_stopping_service_settles_the_calls_in_progress() {
 }
 
 impl World {
-    /// Adds a message that became due an hour ago.
+    /// Adds a message that became due five seconds ago, which a recent look finds.
     async fn add_late(&self, endpoint: i64) {
         sqlx::query(
             r#"INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
-             VALUES ($1, $2, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{"data": {}}', now() - interval '1 hour')"#,
+             VALUES ($1, $2, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{"data": {}}', now() - interval '5 seconds')"#,
         )
         .bind(self.app.0)
         .bind(endpoint)
