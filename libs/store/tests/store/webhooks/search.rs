@@ -123,7 +123,7 @@ async fn messages_that_another_process_returned_are_found_by_a_look_behind_the_p
     assert_eq!((returned.len(), newer.len()), (4, 4));
     assert!(claim(&fixture, &mut search).await.is_empty(), "they are before the position");
     look(&fixture, &mut search).await;
-    assert!(claim(&fixture, &mut search).await.is_empty(), "they were due more than ten seconds ago");
+    assert!(claim(&fixture, &mut search).await.is_empty(), "they were due more than twenty seconds ago");
     look(&fixture, &mut search).await;
     assert_eq!(claim(&fixture, &mut search).await.len(), 4);
 }
