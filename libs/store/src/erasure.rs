@@ -173,10 +173,7 @@ impl ErasedRecipients {
         since: Timestamp,
         named: &[(AppId, &str)],
     ) -> Result<ErasedRecipients, Error> {
-        columns! { (app, name) in named =>
-            app_id = app.0,
-            identifier = *name,
-        }
+        let app_id: Vec<_> = named.iter().map(|(app, _)| app.0).collect();
         let any_erased = sqlx::query_scalar!(
             r#"SELECT EXISTS (
                SELECT FROM unnest($1::bigint[]) AS named (app_id) CROSS JOIN LATERAL (
@@ -190,9 +187,21 @@ impl ErasedRecipients {
         )
         .fetch_one(&mut *connection)
         .await?;
+        if any_erased { Self::of(connection, named).await } else { Ok(ErasedRecipients::default()) }
+    }
+
+    /// Unlike [`ErasedRecipients::read`], looks each recipient up even if no user of its app was erased lately.
+    pub(crate) async fn of(
+        connection: &mut PgConnection,
+        named: &[(AppId, &str)],
+    ) -> Result<ErasedRecipients, Error> {
         let mut erased = ErasedRecipients::default();
-        if !any_erased {
+        if named.is_empty() {
             return Ok(erased);
+        }
+        columns! { (app, name) in named =>
+            app_id = app.0,
+            identifier = *name,
         }
         let rows = sqlx::query!(
             r#"SELECT named.app_id AS "app_id!", named.identifier AS "identifier!", max(e.erased_at) AS "erased_at!"

@@ -13,10 +13,11 @@ use domain::email_layout::Brand;
 use domain::plan::SuppressedTargets;
 use domain::profile::Unproven;
 use domain::send::Recipient;
-use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, UserNumber};
+use domain::{AppId, CategoryId, Channel, DeliveryIds, SendId, TemplateProfile, Timestamp, UserNumber};
 use sqlx::PgConnection;
 
 use crate::control::template::TemplateVersion;
+use crate::database::instant::instant;
 use crate::deliveries::cancellation::{self, LockedRequest};
 use crate::directory::user::proof::Unconfirmed;
 use crate::erasure::ErasedRecipients;
@@ -37,6 +38,8 @@ struct PlanApp {
     brand: Brand,
     /// Newest version.
     email_layout: Option<TemplateVersion>,
+    /// Users of the app were erased since the oldest of the new chunks was accepted. Usually there are none.
+    has_erased: bool,
 }
 
 #[derive(Debug, Default)]
@@ -145,7 +148,7 @@ impl Sends<'_> {
         let mut connection = self.0.pool.acquire().await?;
         let mut planned = [PlannedChunk::new(chunk, true)];
         let chunks = &mut planned;
-        let mut facts = begin(&mut connection, chunks).await?;
+        let mut facts = begin(&mut connection, chunks, None).await?;
         categories::simulate(&mut connection, chunks).await?;
         people::read(&mut connection, chunks, &mut facts).await?;
         let is_asked =
@@ -165,8 +168,10 @@ pub(crate) async fn write_profiles_and_read(
     connection: &mut PgConnection,
     chunks: &mut [PlannedChunk],
 ) -> Result<Facts, Error> {
-    let erased = erasures::read(connection, chunks).await?;
-    let mut facts = Facts { erased, ..begin(connection, chunks).await? };
+    let oldest =
+        chunks.iter().filter(|planned| planned.is_new).map(|planned| planned.chunk.accepted_at).min();
+    let mut facts = begin(connection, chunks, oldest).await?;
+    facts.erased = erasures::read(connection, chunks, &facts).await?;
     cancellation_key::cancel_marked(connection, chunks, &facts).await?;
     // Sends with a single chunk are checked too: they may be cancelled by their key, or in a restored database, before they are planned.
     let sends: Vec<_> = chunks.iter().map(|planned| (planned.chunk.app, planned.chunk.send_id)).collect();
@@ -180,9 +185,14 @@ pub(crate) async fn write_profiles_and_read(
     finish(connection, chunks, facts).await
 }
 
-async fn begin(connection: &mut PgConnection, chunks: &mut [PlannedChunk]) -> Result<Facts, Error> {
+/// `oldest` is the earliest time at which a new chunk was accepted.
+async fn begin(
+    connection: &mut PgConnection,
+    chunks: &mut [PlannedChunk],
+    oldest: Option<Timestamp>,
+) -> Result<Facts, Error> {
     let mut facts = Facts::default();
-    read_apps(connection, chunks, &mut facts).await?;
+    read_apps(connection, chunks, oldest, &mut facts).await?;
     templates::read(connection, chunks).await?;
     Ok(facts)
 }
@@ -201,6 +211,7 @@ async fn finish(
 async fn read_apps(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
+    oldest: Option<Timestamp>,
     facts: &mut Facts,
 ) -> Result<(), Error> {
     let apps: BTreeSet<i64> = chunks.iter().map(|planned| planned.chunk.app.0).collect();
@@ -210,10 +221,15 @@ async fn read_apps(
            email_layout,
            ARRAY(SELECT DISTINCT channel FROM provider WHERE app_id = app.id AND enabled) AS "channels!",
            ARRAY(SELECT DISTINCT kind FROM provider WHERE app_id = app.id AND enabled AND channel = $2)
-             AS "push_kinds!"
+             AS "push_kinds!",
+           coalesce((
+             SELECT true FROM erased e WHERE e.app_id = app.id AND e.done_at IS NULL AND e.erased_at >= $3
+             ORDER BY e.erased_at LIMIT 1
+           ), false) AS "has_erased!"
          FROM app WHERE id = ANY($1)"#,
         &apps,
-        Channel::MobilePush.as_str()
+        Channel::MobilePush.as_str(),
+        oldest.map(instant)
     )
     .fetch_all(&mut *connection)
     .await?;
@@ -235,7 +251,8 @@ async fn read_apps(
             unsubscribe: row.email_unsubscribe,
         };
         let email_layout = layouts.remove(&app);
-        facts.apps.insert(app, PlanApp { name: row.name, template_profile, brand, email_layout });
+        let has_erased = row.has_erased;
+        facts.apps.insert(app, PlanApp { name: row.name, template_profile, brand, email_layout, has_erased });
     }
     Ok(())
 }

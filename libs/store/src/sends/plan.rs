@@ -85,8 +85,7 @@ impl Freeze {
         write_requests(&mut self.transaction, facts, &new).await?;
         let chunks = new.iter().map(|planned| &planned.chunk);
         expansion::add_to_requests(&mut self.transaction, chunks).await?;
-        write_recipients(&mut self.transaction, &new).await?;
-        write_deliveries(&mut self.transaction, &new).await?;
+        write_decisions(&mut self.transaction, &new).await?;
         self.transaction.commit().await?;
         Ok(self.chunks)
     }
@@ -122,17 +121,19 @@ async fn write_requests(
     Ok(())
 }
 
-pub(crate) async fn write_recipients(
+pub(crate) async fn write_decisions(
     connection: &mut PgConnection,
     new: &[&PlannedChunk],
 ) -> Result<(), Error> {
-    let rows: Vec<_> = new
-        .iter()
-        .flat_map(|PlannedChunk { chunk, decisions, .. }| {
-            decisions.iter().map(move |(index, decision)| (chunk, *index, decision))
-        })
-        .collect();
-    columns! { (chunk, index, decision) in rows =>
+    let decided = new.iter().flat_map(|PlannedChunk { chunk, decisions, .. }| {
+        decisions.iter().map(move |(index, decision)| (chunk, *index, decision))
+    });
+    let decided: Vec<_> = decided.collect();
+    let deliveries = decided.iter().flat_map(|&(chunk, index, decision)| {
+        decision.deliveries.iter().map(move |delivery| (chunk, index, decision.user, delivery))
+    });
+    let deliveries: Vec<_> = deliveries.collect();
+    columns! { (chunk, index, decision) in decided =>
         apps = chunk.app.0,
         sends = chunk.send_id.0,
         chunks = integer(chunk.chunk),
@@ -143,13 +144,18 @@ pub(crate) async fn write_recipients(
         skips = texts(decision.skips.iter().map(|(channel, reason)| (channel, reason.known_before()))),
         details = details_of(decision),
     }
-    sqlx::query!(
-        "INSERT INTO planned_recipient (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips, details)
-         SELECT app_id, send_id, turn, recipient_index, identifier, user_number, in_app, string_to_array(skips, ','),
-           string_to_array(details, ',')
-         FROM unnest($1::bigint[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::bigint[], $7::bool[], $8::text[],
-             $9::text[])
-           AS new (app_id, send_id, turn, recipient_index, identifier, user_number, in_app, skips, details)",
+    columns! { (chunk, index, user, delivery) in deliveries =>
+        delivery_apps = chunk.app.0,
+        ids = delivery.id.0,
+        delivery_sends = chunk.send_id.0,
+        delivery_indexes = integer(*index),
+        delivery_users = user.map(|user| user.0),
+        channels = delivery.channel.as_str(),
+        targets = delivery.target.as_str(),
+        expiries = chunk.send.expires_at.map(instant),
+    }
+    let written = sqlx::query_file!(
+        "src/sends/plan/decisions.sql",
         &apps,
         &sends,
         &chunks,
@@ -158,63 +164,27 @@ pub(crate) async fn write_recipients(
         &users as &[Option<i64>],
         &in_app,
         &skips,
-        &details as &[Option<String>]
-    )
-    .execute(connection)
-    .await?;
-    Ok(())
-}
-
-async fn write_deliveries(
-    transaction: &mut Transaction<'static, Postgres>,
-    new: &[&PlannedChunk],
-) -> Result<(), Error> {
-    let rows: Vec<_> = new
-        .iter()
-        .flat_map(|PlannedChunk { chunk, decisions, .. }| {
-            decisions.iter().flat_map(move |(index, decision)| {
-                decision.deliveries.iter().map(move |delivery| (chunk, *index, decision.user, delivery))
-            })
-        })
-        .collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    columns! { (chunk, index, user, delivery) in rows =>
-        apps = chunk.app.0,
-        ids = delivery.id.0,
-        sends = chunk.send_id.0,
-        indexes = integer(*index),
-        users = user.map(|user| user.0),
-        channels = delivery.channel.as_str(),
-        targets = delivery.target.as_str(),
-        expiries = chunk.send.expires_at.map(instant),
-    }
-    let written = sqlx::query!(
-        "INSERT INTO delivery (app_id, id, send_id, recipient_index, user_number, channel, target, expires_at)
-         SELECT * FROM unnest($1::bigint[], $2::uuid[], $3::uuid[], $4::int[], $5::bigint[], $6::text[], $7::text[],
-           $8::timestamptz[])
-         ON CONFLICT DO NOTHING",
-        &apps,
+        &details as &[Option<String>],
+        &delivery_apps,
         &ids,
-        &sends,
-        &indexes,
-        &users as &[Option<i64>],
+        &delivery_sends,
+        &delivery_indexes,
+        &delivery_users as &[Option<i64>],
         &channels as &[&str],
         &targets as &[&str],
         &expiries as &[Option<DateTime<Utc>>]
     )
-    .execute(&mut **transaction)
+    .execute(&mut *connection)
     .await?;
-    if written.rows_affected() < rows.len() as u64 {
-        place_restored(transaction, &rows).await?;
+    if written.rows_affected() < deliveries.len() as u64 {
+        place_restored(connection, &deliveries).await?;
     }
     Ok(())
 }
 
 /// Jobs of earlier releases, from which a restore has created deliveries, did not contain the index of the recipient.
 async fn place_restored(
-    transaction: &mut Transaction<'static, Postgres>,
+    connection: &mut PgConnection,
     rows: &[(&Chunk, u32, Option<UserNumber>, &PlannedDelivery)],
 ) -> Result<(), Error> {
     columns! { (chunk, index, _, delivery) in rows =>
@@ -230,7 +200,7 @@ async fn place_restored(
         &ids,
         &indexes
     )
-    .execute(&mut **transaction)
+    .execute(connection)
     .await?;
     Ok(())
 }

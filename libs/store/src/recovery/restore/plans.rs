@@ -46,7 +46,7 @@ impl Restore {
             PlannedChunk { decisions, ..PlannedChunk::new(found.0, true) }
         });
         let planned: Vec<_> = planned.collect();
-        plan::write_recipients(&mut transaction, &planned.iter().collect::<Vec<_>>()).await?;
+        plan::write_decisions(&mut transaction, &planned.iter().collect::<Vec<_>>()).await?;
         transaction.commit().await?;
         Ok(RestoredPlans { chunks: planned.len() as u64, users })
     }

@@ -24,13 +24,13 @@ impl Facts {
 pub(super) async fn read(
     connection: &mut PgConnection,
     chunks: &[PlannedChunk],
+    facts: &Facts,
 ) -> Result<ErasedRecipients, Error> {
-    let new = || chunks.iter().filter(|planned| planned.is_new).map(|planned| &planned.chunk);
-    let Some(since) = new().map(|chunk| chunk.accepted_at).min() else {
-        return Ok(ErasedRecipients::default());
-    };
     let mut named = Vec::new();
-    for chunk in new() {
+    let may_name_erased = |planned: &&PlannedChunk| {
+        planned.is_new && facts.apps.get(&planned.chunk.app).is_none_or(|app| app.has_erased)
+    };
+    for PlannedChunk { chunk, .. } in chunks.iter().filter(may_name_erased) {
         if chunk.chunk == 0 {
             named.extend(chunk.send.identifiers().map(|identifier| (chunk.app, identifier)));
         } else {
@@ -38,5 +38,5 @@ pub(super) async fn read(
             named.extend(recipients.map(|recipient| (chunk.app, recipient.identifier.as_str())));
         }
     }
-    ErasedRecipients::read(connection, since, &named).await
+    ErasedRecipients::of(connection, &named).await
 }
