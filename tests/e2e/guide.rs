@@ -195,9 +195,10 @@ impl Shell {
         Shell { process, input, output }
     }
 
-    /// Runs lines, and returns the exit code of the last command with the output of all of them.
+    /// Runs lines, and returns the output with the exit code of the last command that failed, or zero.
     fn run(&mut self, script: &str) -> (i32, String) {
-        writeln!(self.input, "{{ {script}\n}} 2>&1\ncode=$?; echo; echo \"{END_OF_SNIPPET}$code\"").unwrap();
+        let noted = format!("code=0; trap 'code=$?' ERR\n{{ {script}\n}} 2>&1\ntrap - ERR");
+        writeln!(self.input, "{noted}; echo; echo \"{END_OF_SNIPPET}$code\"").unwrap();
         let mut output = Vec::new();
         loop {
             let line = self.output.recv_timeout(ANSWERED_WITHIN);

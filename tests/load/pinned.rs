@@ -68,6 +68,8 @@ pub(crate) struct Minutes {
     /// due.
     pub(crate) p50_millis: Series,
     pub(crate) p99_millis: Series,
+    /// The same percentile of all sends of these minutes.
+    pub(crate) p99_millis_of_all: f64,
     /// Inbox items, emails and webhooks that are missing at the end of the minute.
     pub(crate) backlog: Series,
     /// Blocks that PostgreSQL read, from its memory or the disk, for a send.
@@ -160,6 +162,7 @@ impl Bench<'_> {
             self.wait_until(Instant::now() + LOOK_EVERY).await;
         }
         sending.await.unwrap();
+        minutes.p99_millis_of_all = quantile(&self.waits(first..first + count), 0.99);
         first + count
     }
 
@@ -243,6 +246,13 @@ impl Bench<'_> {
         rows.iter().map(|(table, dead)| format!("{table} {dead}")).collect::<Vec<_>>().join(", ")
     }
 
+    /// Returns the times from the 202 to the live client in microseconds, shortest first.
+    fn waits(&self, numbers: Range<usize>) -> Vec<u64> {
+        let (first, begin) = self.begin;
+        let due = |number: usize| begin + (number - first) as u64 * 1_000_000 / u64::from(self.per_second);
+        self.run.arrivals.so_far(numbers, due)
+    }
+
     #[allow(clippy::cast_precision_loss, reason = "counts stay far below 2^52")]
     async fn note(
         &mut self,
@@ -253,9 +263,7 @@ impl Bench<'_> {
     ) {
         let sends = (now.answered - before.answered).max(1) as f64;
         let backlog = self.backlog(now.answered);
-        let (first, begin) = self.begin;
-        let due = |number: usize| begin + (number - first) as u64 * 1_000_000 / u64::from(self.per_second);
-        let waits = self.run.arrivals.so_far(numbers, due);
+        let waits = self.waits(numbers);
         minutes.rate.push(sends / (now.at - before.at).as_secs_f64());
         minutes.p50_millis.push(quantile(&waits, 0.5));
         minutes.p99_millis.push(quantile(&waits, 0.99));
@@ -274,12 +282,14 @@ impl Minutes {
 }
 
 impl PinnedReport {
-    /// Rate, 99th percentile and blocks of the minutes with the transaction, divided by the medians before it. The percentile is that of
-    /// the worst minute, the rate that of the slowest, and the blocks those of the last minute.
-    pub(crate) fn ratios(&self) -> [f64; 3] {
+    /// Rate, 99th percentile and blocks of the minutes with the transaction, divided by the medians before it. The rate is that of the
+    /// slowest minute, and the blocks are those of the last. The second percentile is that of the worst minute; the first is that of all
+    /// sends, also before the transaction.
+    pub(crate) fn ratios(&self) -> [f64; 4] {
         let (before, during) = (&self.before, &self.during);
         [
             during.rate.lowest() / before.rate.median(),
+            during.p99_millis_of_all / before.p99_millis_of_all,
             during.p99_millis.highest() / before.p99_millis.median(),
             during.blocks.last() / before.blocks.median(),
         ]

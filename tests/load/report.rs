@@ -260,11 +260,12 @@ fn show_rates(f: &mut fmt::Formatter<'_>, rates: &[RateReport]) -> fmt::Result {
 }
 
 fn show_pinned(f: &mut fmt::Formatter<'_>, pinned: &PinnedReport) -> fmt::Result {
-    let [rate, p99, blocks] = pinned.ratios();
+    let [rate, of_all, worst, blocks] = pinned.ratios();
     let (before, during) = (&pinned.before, &pinned.during);
     writeln!(f, "\npinned, {} sends/s, of the minutes before the transaction", pinned.per_second)?;
     writeln!(f, "  {:<42}{rate:>10.2}", "rate, slowest minute")?;
-    writeln!(f, "  {:<42}{p99:>10.2} of {:.1} ms", "p99, worst minute", before.p99_millis.median())?;
+    writeln!(f, "  {:<42}{of_all:>10.2} of {:.1} ms", "p99, all sends", before.p99_millis_of_all)?;
+    writeln!(f, "  {:<42}{worst:>10.2} of {:.1} ms", "p99, worst minute", before.p99_millis.median())?;
     writeln!(f, "  {:<42}{blocks:>10.2} of {:.0}", "blocks a send, last minute", before.blocks.median())?;
     writeln!(f, "  {:<42}{:>10.0}", "backlog, highest", during.backlog.highest())?;
     writeln!(f, "  {:<42}{:>10.1} s", "drained after", pinned.drained_seconds)
