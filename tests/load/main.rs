@@ -200,4 +200,7 @@ async fn measure(arguments: &Arguments) {
     if let Some(path) = &arguments.json {
         report.append_to(path).unwrap();
     }
+    if let Some(pinned) = &report.pinned {
+        pinned.check();
+    }
 }

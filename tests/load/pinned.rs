@@ -42,6 +42,9 @@ const LAST: Duration = Duration::from_secs(2);
 /// Pause between two looks at the outbox, which keeps 10,000 emails.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Smallest rate of a minute with the transaction, of the median before.
+const RATE: f64 = 0.95;
+
 /// Tables whose rows change with each send.
 const HOT: [&str; 6] =
     ["checkpoint", "inbox_counter", "delivery", "idempotency_key", "webhook_message", "webhook_wake"];
@@ -293,6 +296,12 @@ impl PinnedReport {
             during.p99_millis.highest() / before.p99_millis.median(),
             during.blocks.last() / before.blocks.median(),
         ]
+    }
+
+    /// The rate does not depend on the machine, because far fewer sends arrive than it carries. The other values do.
+    pub(crate) fn check(&self) {
+        let [rate, ..] = self.ratios();
+        assert!(rate >= RATE, "the slowest minute with the transaction has {rate:.2} of the rate before");
     }
 }
 

@@ -28,6 +28,8 @@ enum Step {
     Beside,
     /// Ten times the load that is accepted, in an optimised build
     Overload,
+    /// An hour at 300 sends a second while a transaction stays open, in an optimised build
+    Pinned,
     /// Generated requests to every operation of the OpenAPI document; needs a Python package index
     Schemathesis,
     /// Packages, compose, pods and a NATS cluster; needs root
@@ -135,6 +137,7 @@ fn command(step: Step, last: Option<&str>) -> anyhow::Result<Option<Command>> {
             xtask(&["upgrade", "--beside", last])
         }
         Step::Overload => xtask(&["overload"]),
+        Step::Pinned => xtask(&["bench", "pinned", "--minutes", "60", "--per-second", "300"]),
         Step::Schemathesis => {
             let mut schemathesis = Command::new("tests/schemathesis/run");
             schemathesis.current_dir(crate::workspace());
