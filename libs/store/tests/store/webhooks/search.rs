@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use domain::AppId;
 use sqlx::{AssertSqlSafe, Executor};
 use store::webhooks::{AttemptResult, Depths, DueMessage, Search};
 
@@ -128,15 +129,21 @@ async fn messages_that_another_process_returned_are_found_by_a_look_behind_the_p
     assert_eq!(claim(&fixture, &mut search).await.len(), 4);
 }
 
-#[tokio::test]
-async fn messages_whose_transaction_took_long_are_found_by_a_recent_look() {
-    let fixture = fixture().await;
+/// Sends the first message of a new endpoint. Returns the positions of the process that sent it.
+async fn send_one(fixture: &Fixture) -> (AppId, i64, Search) {
     let app = fixture.app("shop").await;
     let endpoint = fixture.endpoint(app).await;
     let mut search = Search::default();
     fixture.messages(app, endpoint, 1..=1, 100).await;
-    let first = claim(&fixture, &mut search).await;
+    let first = claim(fixture, &mut search).await;
     fixture.end(&first, AttemptResult::Accepted).await;
+    (app, endpoint, search)
+}
+
+#[tokio::test]
+async fn messages_whose_transaction_took_long_are_found_by_a_recent_look() {
+    let fixture = fixture().await;
+    let (app, endpoint, mut search) = send_one(&fixture).await;
     fixture.messages(app, endpoint, 2..=4, 100).await;
     fixture.set_up("UPDATE webhook_message SET next_at = next_at - interval '5 s' WHERE head").await;
     assert!(claim(&fixture, &mut search).await.is_empty(), "they are before the position");
@@ -147,12 +154,7 @@ async fn messages_whose_transaction_took_long_are_found_by_a_recent_look() {
 #[tokio::test]
 async fn a_look_finds_running_calls_whose_claims_end_earlier_than_all_that_are_known() {
     let fixture = fixture().await;
-    let app = fixture.app("shop").await;
-    let endpoint = fixture.endpoint(app).await;
-    let mut search = Search::default();
-    fixture.messages(app, endpoint, 1..=1, 100).await;
-    let first = claim(&fixture, &mut search).await;
-    fixture.end(&first, AttemptResult::Accepted).await;
+    let (app, endpoint, mut search) = send_one(&fixture).await;
     fixture.messages(app, endpoint, 2..=20, 100).await;
     // A claim of another process that was committed late.
     let run = "UPDATE webhook_message SET token = gen_random_uuid(), next_at = now() + interval '10 s'
