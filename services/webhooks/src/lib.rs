@@ -35,6 +35,8 @@ pub struct Settings {
     pub max_concurrency: usize,
     /// Time after the claim at which a call slot releases the messages that it has not sent.
     pub slot_limit: Duration,
+    /// Time between two wakes of all apps. They find the messages that a killed process had passed over.
+    pub wake_every: Duration,
     pub pace: Pace,
 }
 
@@ -47,6 +49,7 @@ impl Settings {
             call_limit: config.timeout,
             max_concurrency: 256,
             slot_limit: SLOT_LIMIT,
+            wake_every: Duration::from_secs(600),
             pace: Pace {
                 // One timeout is for the last call, the other for recording its result.
                 lease: SLOT_LIMIT + config.timeout * 2,

@@ -57,9 +57,12 @@ impl WebhookSender {
         let (settings, caller) = (Arc::clone(&self.settings), self.caller.clone());
         let slot = Slot { settings, caller, settler, stop: token.clone() };
         let mut slots = Slots::new(self.settings.pace.per_slot);
-        let mut has_woken = false;
+        let mut woken: Option<Instant> = None;
         while !token.is_cancelled() {
-            has_woken = has_woken || self.wake_all_apps().await;
+            let is_due = woken.is_none_or(|at| at.elapsed() >= self.settings.wake_every);
+            if is_due && self.wake_all_apps().await {
+                woken = Some(Instant::now());
+            }
             self.look_behind(&mut slots);
             let free_slots = self.settings.max_concurrency.saturating_sub(slots.running.len());
             let began = Instant::now();
@@ -95,7 +98,7 @@ impl WebhookSender {
         Ok(())
     }
 
-    /// Returns true if each app is woken, so that this process finds what others have not.
+    /// Returns true if each app is woken, so that this process finds what others have passed over.
     async fn wake_all_apps(&self) -> bool {
         let woken = self.context.store.webhooks().wake_all_apps().await;
         woken.inspect_err(|error| tracing::warn!(%error, "cannot wake all apps; trying again")).is_ok()
@@ -104,7 +107,7 @@ impl WebhookSender {
     /// Lets other processes look for the messages that this one may have passed over.
     async fn leave(&self, search: &Search) {
         if let Err(error) = self.context.store.webhooks().wake_apps(&search.unfinished()).await {
-            tracing::warn!(%error, "cannot hand over webhooks that may be late; the next process that starts looks for them");
+            tracing::warn!(%error, "cannot hand over webhooks that may be late; other processes find them when they next wake all apps");
         }
     }
 

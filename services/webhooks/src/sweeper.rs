@@ -10,9 +10,11 @@ use store::webhooks::PruneFrom;
 use tokio::time::Instant;
 
 const PAUSE: Duration = Duration::from_secs(15);
-/// The next round is at least so many times as far away as the last count or the last failed round took: while a transaction is open,
-/// PostgreSQL keeps all messages that were sent meanwhile in the index that it reads. A count of a million takes 1.5 s.
+/// The next round is at least so many times as far away as the last count took: while a transaction is open, PostgreSQL keeps all messages
+/// that were sent meanwhile in the index that it reads. A count of a million takes 1.5 s.
 const SHARE: u32 = 200;
+/// The same after a round that failed. Less, because a round may only have waited for a server that was away.
+const SHARE_OF_FAILED: u32 = 10;
 const LONGEST: Duration = Duration::from_secs(300);
 /// Messages that were locked when they were to be removed are found within this time.
 const ALL_EACH: Duration = Duration::from_secs(3_600);
@@ -32,16 +34,15 @@ pub(crate) async fn run(context: Context, give_up_after: Duration) -> anyhow::Re
             from = PruneFrom::default();
             forget_at = began + ALL_EACH;
         }
-        let busy = match token.run_until_cancelled(round(&context, give_up_after, &mut from)).await {
-            Some(Ok(counting)) => counting,
+        let pause = match token.run_until_cancelled(round(&context, give_up_after, &mut from)).await {
+            Some(Ok(counting)) => counting * SHARE,
             Some(Err(error)) => {
                 tracing::warn!(%error, "cannot clean up webhooks; trying again");
-                began.elapsed()
+                began.elapsed() * SHARE_OF_FAILED
             }
             None => return Ok(()),
         };
-        let pause = PAUSE.max(busy * SHARE).min(LONGEST);
-        if token.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+        if token.run_until_cancelled(tokio::time::sleep(pause.clamp(PAUSE, LONGEST))).await.is_none() {
             return Ok(());
         }
     }

@@ -1,16 +1,19 @@
 //! A killed service loses no message, and a stopping service finishes its calls.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use domain::event::AllItemsChanged;
 use domain::inbox::AllChange;
 use domain::{Event, ItemId, Status, StreamName, UserNumber};
 use service_kit::{Config, Context};
+use sqlx::PgExecutor;
 use stand_ins::http::{Reaction, Rule};
 use store::webhooks::WEBHOOKS;
 use testkit::eventually;
 use tokio::runtime::Runtime;
 use uuid::Uuid;
+use webhooks::Settings;
 
 use crate::world::{SOON, World, settings};
 
@@ -77,13 +80,25 @@ async fn a_stopping_service_settles_the_calls_in_progress() {
 impl World {
     /// Adds a message that became due five seconds ago, which a recent look finds.
     async fn add_late(&self, endpoint: i64) {
+        self.add_late_with(endpoint, &self.pool).await;
+    }
+
+    /// Adds a message as a process leaves it that takes its wake, passes it over and is killed.
+    async fn add_passed_over(&self, endpoint: i64) {
+        let mut transaction = self.pool.begin().await.unwrap();
+        self.add_late_with(endpoint, &mut *transaction).await;
+        sqlx::query("DELETE FROM webhook_wake").execute(&mut *transaction).await.unwrap();
+        transaction.commit().await.unwrap();
+    }
+
+    async fn add_late_with(&self, endpoint: i64, executor: impl PgExecutor<'_>) {
         sqlx::query(
             r#"INSERT INTO webhook_message (app_id, endpoint_id, id, subject, event, body, next_at)
              VALUES ($1, $2, gen_random_uuid(), gen_random_uuid(), 'delivery.sent', '{"data": {}}', now() - interval '5 seconds')"#,
         )
         .bind(self.app.0)
         .bind(endpoint)
-        .execute(&self.pool)
+        .execute(executor)
         .await
         .unwrap();
     }
@@ -121,10 +136,23 @@ async fn a_message_that_became_due_before_the_position_of_the_service_is_sent() 
 async fn a_new_process_sends_messages_that_another_one_has_passed_over() {
     let mut world = World::start().await;
     let endpoint = world.endpoint("/hooks").await;
-    world.add_late(endpoint).await;
-    world.run("DELETE FROM webhook_wake").await;
+    world.add_passed_over(endpoint).await;
     world.serve(settings());
     world.received(1).await;
+}
+
+#[tokio::test]
+async fn a_running_process_sends_messages_that_a_killed_one_had_passed_over() {
+    let mut world = World::start().await;
+    world.endpoint("/hooks").await;
+    world.serve(Settings { wake_every: Duration::from_millis(100), ..settings() });
+    world.settled(1, Status::Sent).await;
+    world.received(1).await;
+    // Of an endpoint for which the running process has never searched.
+    let endpoint = world.endpoint("/other-hooks").await;
+    world.add_passed_over(endpoint).await;
+    world.received(2).await;
+    world.messages("pending", 0).await;
 }
 
 #[tokio::test]

@@ -44,6 +44,7 @@ pub(crate) fn settings() -> Settings {
         call_limit: Duration::from_secs(2),
         max_concurrency: 64,
         slot_limit: Duration::from_secs(1),
+        wake_every: Duration::from_secs(3600),
         pace: Pace {
             lease: Duration::from_secs(5),
             per_endpoint: 4,

@@ -16,6 +16,8 @@ use crate::database::instant::instant;
 const NEAREST: Duration = Duration::from_millis(250);
 /// Endpoints whose position is remembered.
 const MAX_ENDPOINTS: usize = 10_000;
+/// Apps that one search asks for because a look has found messages: it locks them all.
+const MAX_FOUND: usize = 64;
 
 /// Positions of a process's earlier searches. A new search knows none, and reads everything.
 ///
@@ -41,8 +43,10 @@ struct Wakes {
     /// Earliest times of the next search of recent wakes, and of all.
     recent_at: Duration,
     full_at: Duration,
-    /// Apps whose wakes another process held at the last search. The next search leaves them out.
-    held: Vec<i64>,
+    /// Database's time of the last search of recent wakes.
+    recent_from: Option<DateTime<Utc>>,
+    /// Apps whose wakes another process held. Searches leave them out until one of them finds none that is held.
+    held: BTreeSet<i64>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -120,14 +124,19 @@ impl Search {
         &mut self,
         (at, now): (Duration, DateTime<Utc>),
     ) -> (Option<DateTime<Utc>>, Vec<i64>) {
-        let held = std::mem::take(&mut self.wakes.held);
-        let Some(due_from) = self.wakes.due_from.filter(|_| at < self.wakes.full_at) else {
+        let wakes = &mut self.wakes;
+        let Some(due_from) = wakes.due_from.filter(|_| at < wakes.full_at) else {
             // If it fails, the next searches read less.
-            self.wakes.full_at = at + Reach::Full.longest();
+            wakes.full_at = at + Reach::Full.longest();
+            wakes.held.clear();
             return (None, Vec::new());
         };
-        let from = due_from - NEAREST;
-        (Some(if at < self.wakes.recent_at { from } else { from.min(now - LATE) }), held)
+        let mut from = due_from - NEAREST;
+        if wakes.recent_at <= at {
+            // A transaction that was under way at the last search has been committed since.
+            from = from.min(wakes.recent_from.unwrap_or(now).min(now) - LATE);
+        }
+        (Some(from), wakes.held.iter().copied().collect())
     }
 
     /// Notes a search of wakes from `from`, which began at `at` and took until `ended`, after its commit.
@@ -146,9 +155,14 @@ impl Search {
         }
         if wakes.recent_at <= at {
             wakes.recent_at = Reach::Recent.next(took, ended);
+            wakes.recent_from = Some(now);
         }
         wakes.due_from = Some(woken.from.unwrap_or(now));
-        wakes.held.clone_from(&woken.held);
+        if woken.held.is_empty() {
+            wakes.held.clear();
+        } else {
+            wakes.held.extend(&woken.held);
+        }
     }
 
     pub(super) fn known(&self, apps: &[i64], depths: &Depths) -> Vec<Known> {
@@ -244,14 +258,16 @@ impl Search {
         self.lookouts.iter_mut().for_each(Lookout::forget_look);
     }
 
+    /// Returns apps for which the next search asks.
     pub(super) fn found(&self) -> Vec<i64> {
-        self.found.iter().copied().collect()
+        self.found.iter().copied().take(MAX_FOUND).collect()
     }
 
     /// Returns the apps of which messages may be due behind the positions.
     #[must_use]
     pub fn unfinished(&self) -> Vec<AppId> {
-        let apps: BTreeSet<_> = self.lookouts.iter().flat_map(Lookout::apps).chain(self.found()).collect();
+        let apps: BTreeSet<_> =
+            self.lookouts.iter().flat_map(Lookout::apps).chain(self.found.iter().copied()).collect();
         apps.into_iter().map(AppId).collect()
     }
 }

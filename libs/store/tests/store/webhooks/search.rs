@@ -185,28 +185,33 @@ async fn messages_that_a_slot_of_the_process_returned_are_found_by_its_next_sear
     assert_eq!(ids(&found), ids(&returned));
 }
 
-/// Another process holds the app of the first wakes. The wakes of other apps behind them are not skipped.
+/// Another process holds the apps of the first wakes. The wakes of other apps behind them are not skipped.
 #[tokio::test]
-async fn wakes_behind_those_of_an_app_in_other_hands_are_found() {
+async fn wakes_behind_those_of_apps_in_other_hands_are_found() {
     let fixture = fixture().await;
-    let [held, free] = [fixture.app("held").await, fixture.app("free").await];
-    for app in [held, free] {
+    let [first, second, free] =
+        [fixture.app("first").await, fixture.app("second").await, fixture.app("free").await];
+    for app in [first, second, free] {
         let endpoint = fixture.endpoint(app).await;
         fixture.messages(app, endpoint, 1..=4, 100).await;
     }
     let wakes = format!(
         "DELETE FROM webhook_wake;
          INSERT INTO webhook_wake (app_id, at)
-         SELECT {held}, now() - interval '1 hour' FROM generate_series(1, 2) UNION ALL SELECT {free}, now() - interval '1 minute'"
+         SELECT {first}, now() - interval '3 hours' FROM generate_series(1, 2)
+         UNION ALL SELECT {second}, now() - interval '2 hours' FROM generate_series(1, 2)
+         UNION ALL SELECT {free}, now() - interval '1 minute'"
     );
     fixture.set_up(&wakes).await;
     let mut other = fixture.session().await;
-    let lock = format!("BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('webhooks', {held}))");
+    let lock = format!(
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('webhooks', app)) FROM (VALUES ({first}), ({second})) AS held (app)"
+    );
     other.execute(AssertSqlSafe(lock)).await.unwrap();
     let (mut search, webhooks) = (Search::default(), fixture.store.webhooks());
     // One call slot looks at two wakes.
     let mut apps = Vec::new();
-    for _ in 0..2 {
+    for _ in 0..3 {
         let claimed = webhooks.take_webhooks_from(1, PACE, &Depths::new(), &mut search).await.unwrap();
         apps.extend(claimed.concat().into_iter().map(|message| message.app));
     }

@@ -106,6 +106,17 @@ fn the_position_moves_before_messages_that_a_look_has_found_and_their_app_is_ask
 }
 
 #[test]
+fn a_search_asks_for_some_of_many_apps_in_which_messages_were_found() {
+    let mut search = search();
+    let place = |app| Place { endpoint: (app, 1), due_from: Some(NOW), claimed_from: None };
+    look(&mut search, Reach::Recent, (START, START), &(1..=100).map(place).collect::<Vec<_>>());
+    let asked = search.found();
+    assert_eq!((asked.len(), search.unfinished().len()), (MAX_FOUND, 100));
+    search.note_wakes((START, START), (None, NOW), &Woken { apps: asked, ..Woken::default() });
+    assert_eq!(search.found().len(), 100 - MAX_FOUND);
+}
+
+#[test]
 fn a_search_that_failed_does_not_begin_so_early_again_before_the_next_look() {
     let mut search = search();
     let found = Place { endpoint: ENDPOINT, due_from: Some(NOW - seconds(60)), claimed_from: None };
@@ -144,6 +155,30 @@ fn wakes_are_read_from_the_last_search_each_second_from_ten_seconds_ago_and_rare
     assert_eq!(at(0, 1), None);
     assert_eq!([at(2, 2), at(6, 6), at(6, 6), at(7, 7)], [near, recent, near, recent]);
     assert_eq!([at(120, 120), at(121, 121)], [recent, None]);
+}
+
+#[test]
+fn wakes_that_were_being_written_at_the_last_search_are_read_however_long_ago_that_was() {
+    let mut search = Search::default();
+    search.note_wakes((START, seconds(1)), (None, NOW), &Woken::default());
+    let now = NOW + seconds(40);
+    assert_eq!(search.wakes_from((seconds(40), now)).0, Some(NOW - LATE));
+    search.note_wakes((seconds(40), seconds(40)), (Some(NOW), now), &Woken::default());
+    assert_eq!(search.wakes_from((seconds(41), now + seconds(1))).0, Some(now - LATE));
+}
+
+#[test]
+fn apps_in_other_hands_are_left_out_until_none_is_found() {
+    let mut search = Search::default();
+    let mut left_out = |held: &[i64]| {
+        let (from, left_out) = search.wakes_from((START, NOW));
+        search.note_wakes((START, START), (from, NOW), &Woken { held: held.to_vec(), ..Woken::default() });
+        left_out
+    };
+    assert_eq!(
+        [left_out(&[1]), left_out(&[2]), left_out(&[]), left_out(&[1])],
+        [vec![], vec![1], vec![1, 2], vec![]]
+    );
 }
 
 #[test]
