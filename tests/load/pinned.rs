@@ -35,8 +35,8 @@ const FIRST: usize = 2_000;
 const BEFORE: [usize; 2] = [1, 10];
 /// Minutes of a long transaction.
 const LONG: u32 = 10;
-/// Time after the last send in which all work must be done.
-const DRAINED: Duration = Duration::from_secs(900);
+/// Time after the last send in which all work must be done: five minutes after the end of the transaction.
+const DRAINED: Duration = Duration::from_secs(240);
 /// Time after a minute in which its last sends may still arrive.
 const LAST: Duration = Duration::from_secs(2);
 /// Pause between two looks at the outbox, which keeps 10,000 emails.
