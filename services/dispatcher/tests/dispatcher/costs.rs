@@ -1,5 +1,6 @@
 //! Costs of planning a send in the database and the log, as counts.
 
+use domain::send::Recipient;
 use domain::{Channel, Lane, StreamName};
 use local_servers::Postgres;
 use serde_json::json;
@@ -165,4 +166,56 @@ async fn planning_a_send_inserts_four_rows_and_writes_a_share_of_each_message() 
         assert!(published * 4 <= SENDS as u64, "{published} messages to {stream} for {SENDS} sends");
     }
     assert_eq!(world.indexes().await, INDEXES.map(|(table, indexes)| (table.to_owned(), indexes)));
+}
+
+/// Requests to PostgreSQL of the transaction that plans a batch, from `BEGIN` to `COMMIT`.
+const REQUESTS: usize = 10;
+const PLANNED: &str = "INSERT INTO planned_recipient";
+
+/// Returns the statements of the last transaction that planned recipients, from PostgreSQL's log.
+fn last_planning(log: &str) -> Vec<String> {
+    let mut messages = Vec::<(&str, String)>::new();
+    for line in log.lines() {
+        if let Some((head, text)) = line.split_once("] LOG:  ") {
+            messages.push((head.rsplit('[').next().unwrap(), text.to_owned()));
+        } else if let (Some((_, text)), Some(rest)) = (messages.last_mut(), line.strip_prefix('\t')) {
+            // The next line of the statement.
+            text.push_str(rest);
+        }
+    }
+    let (process, _) = messages.iter().rfind(|(_, text)| text.contains(PLANNED)).unwrap();
+    let of_process = messages.iter().filter(|(other, _)| other == process).map(|(_, text)| text.clone());
+    let statements: Vec<String> =
+        of_process.filter(|text| text.starts_with("statement: ") || text.starts_with("execute ")).collect();
+    let planned = statements.iter().rposition(|text| text.contains(PLANNED)).unwrap();
+    let begin = statements[..planned].iter().rposition(|text| text.starts_with("statement: BEGIN")).unwrap();
+    let commit = statements[planned..].iter().position(|text| text.starts_with("statement: COMMIT")).unwrap();
+    statements[begin..=planned + commit].to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_planned_with_ten_requests_to_postgresql() {
+    let files = tempfile::tempdir().unwrap();
+    let postgres = Postgres::start_fast(&files.path().join("postgres")).await.unwrap();
+    let world = World::on(&postgres).await;
+    world.provider(Channel::Email).await;
+    // For the connections that are opened from now on.
+    world
+        .run(
+            "DO $$ BEGIN
+               EXECUTE format('ALTER DATABASE %I SET log_statement = %L', current_database(), 'all');
+             END $$",
+        )
+        .await;
+    let other = world.another().await;
+    other.serve("dispatcher", dispatcher::run);
+    let mut recipient = person("ada");
+    recipient.profile = json!({"email": "ada@example.com"}).as_object().cloned();
+    world.accept(&send_to(vec![recipient])).await;
+    world.dispatched(Lane::Transactional, 1).await;
+    // Without a profile, as in most sends.
+    world.accept(&send_to(vec![Recipient::plain("ada".to_owned())])).await;
+    world.dispatched(Lane::Transactional, 2).await;
+    let statements = last_planning(&std::fs::read_to_string(postgres.log()).unwrap());
+    assert_eq!(statements.len(), REQUESTS, "{statements:#?}");
 }
