@@ -114,7 +114,9 @@ impl GoldenInstallation {
             let inbox = self.is_followed(INBOX, StreamName::Inbox(0)).await
                 && self.is_followed(WEBHOOKS, StreamName::Inbox(0)).await;
             let outcomes = self.is_followed(WEBHOOKS, StreamName::Outcome).await;
-            (timers == 0 && sends && jobs && inbox && outcomes).then_some(())
+            // A process marks its first event, and removes the mark after the commit.
+            let marks = self.count("SELECT count(*) FROM message_failure WHERE failures = 0").await;
+            (timers == 0 && sends && jobs && inbox && outcomes && marks == 0).then_some(())
         })
         .await;
     }
