@@ -148,6 +148,11 @@ async fn a_running_process_sends_messages_that_a_killed_one_had_passed_over() {
     world.serve(Settings { wake_every: Duration::from_millis(100), ..settings() });
     world.settled(1, Status::Sent).await;
     world.received(1).await;
+    world.messages("pending", 0).await;
+    eventually(SOON, "no app is awake", async || {
+        ((*world).count("SELECT count(*) FROM webhook_wake").await == 0).then_some(())
+    })
+    .await;
     // Of an endpoint for which the running process has never searched.
     let endpoint = world.endpoint("/other-hooks").await;
     world.add_passed_over(endpoint).await;

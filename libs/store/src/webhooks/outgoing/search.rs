@@ -45,7 +45,8 @@ struct Wakes {
     full_at: Duration,
     /// Database's time of the last search of recent wakes.
     recent_from: Option<DateTime<Utc>>,
-    /// Apps whose wakes another process held. Searches leave them out until one of them finds none that is held.
+    /// Apps whose wakes another process held at the last search, or at the last ones if these may have hidden others. The next search leaves
+    /// them out.
     held: BTreeSet<i64>,
 }
 
@@ -158,11 +159,11 @@ impl Search {
             wakes.recent_from = Some(now);
         }
         wakes.due_from = Some(woken.from.unwrap_or(now));
-        if woken.held.is_empty() {
+        // While as many rows are found as are looked for, those of other apps may be behind them.
+        if woken.held.is_empty() || !woken.has_more {
             wakes.held.clear();
-        } else {
-            wakes.held.extend(&woken.held);
         }
+        wakes.held.extend(&woken.held);
     }
 
     pub(super) fn known(&self, apps: &[i64], depths: &Depths) -> Vec<Known> {

@@ -168,16 +168,21 @@ fn wakes_that_were_being_written_at_the_last_search_are_read_however_long_ago_th
 }
 
 #[test]
-fn apps_in_other_hands_are_left_out_until_none_is_found() {
+fn apps_in_other_hands_are_left_out_while_they_may_hide_others() {
     let mut search = Search::default();
-    let mut left_out = |held: &[i64]| {
+    let mut left_out = |held: &[i64], has_more| {
         let (from, left_out) = search.wakes_from((START, NOW));
-        search.note_wakes((START, START), (from, NOW), &Woken { held: held.to_vec(), ..Woken::default() });
+        let woken = Woken { held: held.to_vec(), has_more, ..Woken::default() };
+        search.note_wakes((START, START), (from, NOW), &woken);
         left_out
     };
     assert_eq!(
-        [left_out(&[1]), left_out(&[2]), left_out(&[]), left_out(&[1])],
-        [vec![], vec![1], vec![1, 2], vec![]]
+        [left_out(&[1], true), left_out(&[2], true), left_out(&[], true)],
+        [vec![], vec![1], vec![1, 2]]
+    );
+    assert_eq!(
+        [left_out(&[1], true), left_out(&[2], false), left_out(&[], false)],
+        [vec![], vec![1], vec![2]]
     );
 }
 
